@@ -165,12 +165,11 @@ def test_a_delivered_segment_is_finished_with_its_count() -> None:
     (delivery,) = worker.deliveries
     assert (delivery.start, delivery.hi, delivery.stragglers) == (PART.lo, PART.hi, ())
     assert (delivery.already, delivery.stop_at) == (0, 100.0)
+    assert delivery.pace is worker.pace
     assert worker.entries == [Entry(ROW.sort_key, "ada", 1_900_000_000)]
 
 
-@pytest.mark.parametrize(
-    ("planned", "now", "read"), [(0, 0, 0), (2, 2, 2), (1, 3, 3), (0, 1, 1), (2, 0, 2)]
-)
+@pytest.mark.parametrize(("planned", "now", "read"), [(1, 3, 3), (2, 0, 2)])
 def test_followers_are_read_up_to_the_higher_of_the_levels_planned_and_now(
     planned: int, now: int, read: int
 ) -> None:
@@ -180,19 +179,11 @@ def test_followers_are_read_up_to_the_higher_of_the_levels_planned_and_now(
     assert [delivery.level for delivery in worker.deliveries] == [read]
 
 
-def test_deliveries_of_one_worker_share_its_pace() -> None:
-    worker = Worker(Done(7))
-    worker.deliver()
-    worker.deliver(replace(COMMAND, segment=2))
-    assert [delivery.pace is worker.pace for delivery in worker.deliveries] == [True, True]
-
-
-@pytest.mark.parametrize("segments", [1, 4, 512, 4096])
-def test_the_stragglers_of_a_segment_are_limited_by_the_number_of_segments(segments: int) -> None:
-    worker = Worker(Done(7), replace(ROW, segments=segments, pending=frozenset({0, 1})))
-    worker.deliver(replace(COMMAND, segment=0, segments=segments))
+def test_the_stragglers_of_a_segment_are_limited_by_the_number_of_segments() -> None:
+    worker = Worker(Done(7), replace(ROW, segments=4096))
+    worker.deliver(replace(COMMAND, segments=4096))
     (delivery,) = worker.deliveries
-    assert delivery.max_stragglers == max_stragglers_of(segments)
+    assert delivery.max_stragglers == max_stragglers_of(4096)
 
 
 def test_the_last_segment_completes_the_fanout() -> None:
@@ -237,16 +228,15 @@ def test_an_order_sent_after_the_question_answers_it_once(
 
 
 @pytest.mark.parametrize("state", sorted(ENDED))
-@pytest.mark.parametrize("segments", [4, 8])
 def test_an_order_of_a_fanout_that_has_ended_is_done_even_if_its_plan_is_another(
-    state: str, segments: int
+    state: str,
 ) -> None:
     worker = Worker(Done(7), replace(ROW, state=state))
-    assert worker.deliver(replace(COMMAND, segments=segments)) == Outcome(state)
+    assert worker.deliver(replace(COMMAND, segments=8)) == Outcome(state)
     assert (worker.calls, worker.deliveries) == ([], [])
 
 
-@pytest.mark.parametrize(("second", "what"), [(-1, "delivered"), (0, "expired"), (1, "expired")])
+@pytest.mark.parametrize(("second", "what"), [(-1, "delivered"), (0, "expired")])
 def test_a_fanout_ends_when_its_entries_would_be_past_their_time_to_live(
     monkeypatch: pytest.MonkeyPatch, second: int, what: str
 ) -> None:
@@ -257,24 +247,10 @@ def test_a_fanout_ends_when_its_entries_would_be_past_their_time_to_live(
     assert len(worker.deliveries) == (what == "delivered")
 
 
-def test_an_expired_fanout_with_nothing_pending_is_completed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(clock, "now_ms", lambda: 1000 * ROW.expires_at)
-    worker = Worker(Done(7), replace(ROW, pending=frozenset()))
-    assert worker.deliver() == Outcome("not pending")
-    assert worker.calls == [("complete",)]
-
-
 @pytest.mark.parametrize(
     "post",
-    [
-        None,
-        replace(POST, publisher_id="eve"),
-        replace(POST, publisher_id="eve", published_at="", deleted=True),
-        replace(POST, published_at="2026-11-20T18:00:00.124Z"),
-    ],
-    ids=["missing", "another publisher's", "another publisher's tombstone", "of another time"],
+    [None, replace(POST, publisher_id="eve", published_at="", deleted=True)],
+    ids=["missing", "another publisher's tombstone"],
 )
 def test_a_missing_post_is_not_a_retracted_one(post: Post | None) -> None:
     worker = Worker(Done(7))
@@ -282,18 +258,6 @@ def test_a_missing_post_is_not_a_retracted_one(post: Post | None) -> None:
     with pytest.raises(Undeliverable, match=r"'post-1' is missing.*then redrive, or end"):
         worker.deliver()
     assert (worker.calls, worker.deliveries) == ([], [])
-
-
-def test_a_worker_that_finishes_second_checks_whether_the_fanout_is_complete() -> None:
-    worker = Worker(Done(7), replace(ROW, pending=frozenset({1})))
-    plain = worker.ledger.finish_segment
-
-    def taken(*args: Any, **kwargs: Any) -> None:
-        plain(*args, **kwargs)  # by another worker, just before
-
-    worker.ledger.finish_segment = taken  # type: ignore[method-assign,assignment]
-    worker.deliver()
-    assert ("complete",) in worker.calls
 
 
 def test_a_deleted_post_finishes_its_segment_with_the_entries_written_so_far() -> None:
@@ -304,8 +268,8 @@ def test_a_deleted_post_finishes_its_segment_with_the_entries_written_so_far() -
     assert not worker.deliveries
 
 
-@pytest.mark.parametrize("late", [(), ("41" * 8, "42" * 8)])
-def test_a_segment_is_continued_where_the_ledger_says(late: tuple[str, ...]) -> None:
+def test_a_segment_is_continued_where_the_ledger_says() -> None:
+    late = ("41" * 8, "42" * 8)
     worker = Worker(Done(9), resumed("5" * 16, 4, *late))
     assert worker.deliver(replace(COMMAND, position="5" * 16)) == Outcome("delivered", 5)
     (delivery,) = worker.deliveries
@@ -340,7 +304,6 @@ UNPLANNED = replace(ROW, segments=0, pending=frozenset())
     ("row", "command", "reason"),
     [
         (ROW, replace(COMMAND, segments=8), "not in the plan of 'post-1', which has 4"),
-        (ROW, replace(COMMAND, segments=1, segment=0), "not in the plan of 'post-1', which has 4"),
         (ROW, replace(COMMAND, segment=4), "not in the plan of 'post-1', which has 4"),
         (UNPLANNED, replace(COMMAND, segment=0, segments=0), "not in the plan"),
         (None, COMMAND, "knows no fan-out 'post-1'"),
@@ -351,16 +314,6 @@ def test_a_command_that_contradicts_the_ledger_is_bad_input(
 ) -> None:
     with pytest.raises(BadInput, match=reason):
         Worker(Done(1), row).deliver(command)
-
-
-def test_a_failure_is_raised_and_changes_nothing() -> None:
-    class Denied(Exception):
-        pass
-
-    worker = Worker(Failed(Denied()))
-    with pytest.raises(Denied):
-        worker.deliver()
-    assert not worker.calls
 
 
 # Hand-backs
@@ -381,13 +334,6 @@ def test_a_hand_back_is_stored_in_the_ledger_before_the_rest_is_sent() -> None:
     assert DeliverSegment.from_content(message.content) == replace(
         COMMAND, position="5" * 16, hops=0
     ), "hops count only without progress"
-
-
-def test_the_rest_of_a_single_segment_stays_in_the_express_lane() -> None:
-    row = replace(ROW, segments=1, pending=frozenset({0}))
-    worker = Worker(HandBack("5" * 16, 12, progress=True), row)
-    worker.deliver(replace(COMMAND, segment=0, segments=1))
-    assert worker.calls[-1][0] == "express"
 
 
 def test_a_worker_behind_another_sends_nothing_on() -> None:
@@ -414,7 +360,7 @@ def test_stragglers_that_are_always_throttled_become_undeliverable() -> None:
     assert len(worker.sent) == MAX_HOPS
 
 
-@pytest.mark.parametrize(("hops", "most"), [(0, 4), (1, 8), (5, 128), (8, 300), (11, 300)])
+@pytest.mark.parametrize(("hops", "most"), [(0, 4), (5, 128), (8, 300)])
 def test_a_hand_back_without_progress_waits_longer_each_time(
     chance: Callable[[float], None], hops: int, most: int
 ) -> None:

@@ -243,7 +243,7 @@ def planned(segments: int, **changed: Any) -> Fanout:
 # One hop
 
 
-@pytest.mark.parametrize("followers", [1, 25, 26, 999, 1_000, 1_199])
+@pytest.mark.parametrize("followers", [1, 1_199])
 def test_followers_that_fit_the_sample_get_the_post_at_once(followers: int) -> None:
     worker = planner(followers)
     assert worker.plan() == Outcome("delivered", followers)
@@ -257,30 +257,14 @@ def test_followers_that_fit_the_sample_get_the_post_at_once(followers: int) -> N
     assert len(worker.ring.reads) == 1
 
 
-@pytest.mark.parametrize("level", [1, 2, 5])
-def test_followers_at_all_levels_get_the_post_at_once(level: int) -> None:
-    every = edges(900)
-    worker = Planner(Ledger(), Ring(*(every[at :: level + 1] for at in range(level + 1))))
-    assert worker.plan() == Outcome("delivered", 900)
-    assert worker.loop.deliveries[0].edges == every
-
-
-@pytest.mark.parametrize(("left", "stop_at"), [(1.0, 11.0), (60.0, 12.0)])
-def test_plan_writes_for_two_seconds_at_most(
-    monkeypatch: pytest.MonkeyPatch, left: float, stop_at: float
-) -> None:
-    monkeypatch.setattr(clock, "monotonic", lambda: 10.0)
-    worker = planner(5)
-    worker.stop_at = 10.0 + left
-    worker.plan()
-    assert [delivery.stop_at for delivery in worker.loop.deliveries] == [stop_at]
-
-
 POSITION = "8" + "0" * 15
 
 
-def test_the_rest_of_what_is_not_written_in_time_goes_to_the_express_lane() -> None:
-    worker = planner(100)
+@pytest.mark.parametrize("loses_answer", [False, True])
+def test_the_rest_of_what_is_not_written_in_time_goes_to_the_express_lane(
+    loses_answer: bool,
+) -> None:
+    worker = planner(100, loses_answer=loses_answer)
     worker.loop.end = HandBack(POSITION, 60, True, ("1" + "0" * 15,))
     assert worker.plan() == Outcome("handed back", 60)
     row = worker.row
@@ -294,37 +278,12 @@ def test_the_rest_of_what_is_not_written_in_time_goes_to_the_express_lane() -> N
     assert [each.content["position"] for each in worker.express.sent] == [POSITION]
 
 
-def test_the_rest_is_sent_although_the_answer_of_the_ledger_was_lost() -> None:
-    worker = planner(100, loses_answer=True)
-    worker.loop.end = HandBack(POSITION, 60, True)
-    assert worker.plan() == Outcome("handed back", 60)
-    assert [each.content["position"] for each in worker.express.sent] == [POSITION]
-
-
-def test_a_worker_that_wrote_nothing_sends_the_whole_segment() -> None:
-    worker = planner(100)
-    worker.loop.end = HandBack(ring.START, 0, False)
-    assert worker.plan() == Outcome("planned", 0)
-    assert worker.row.resume == {}
-    assert [each.content["position"] for each in worker.express.sent] == [""]
-
-
-def test_an_error_that_no_retry_cures_fails_the_message() -> None:
-    worker = planner(100)
-    worker.loop.end = Failed(ValueError("no such table"))
-    with pytest.raises(ValueError, match="no such table"):
-        worker.plan()
-    assert worker.row.state == QUEUED
-
-
-def test_a_worker_that_finds_its_fanout_planned_finishes_the_only_segment() -> None:
-    worker = planner(7, is_planned_by_another=True)
-    assert worker.plan() == Outcome("delivered", 7)
-    assert (worker.row.state, worker.row.delivered, worker.sent) == (COMPLETE, 7, [])
-
-
-def test_a_completion_that_was_repeated_counts_once() -> None:
-    worker = planner(7, loses_answer=True)
+@pytest.mark.parametrize("race", ["is_planned_by_another", "loses_answer"])
+def test_a_completion_counts_once_where_the_fanout_is_planned_or_complete_already(
+    race: str,
+) -> None:
+    races: Any = {race: True}
+    worker = planner(7, **races)
     assert worker.plan() == Outcome("delivered", 7)
     assert (worker.row.state, worker.row.delivered, worker.sent) == (COMPLETE, 7, [])
 
@@ -362,7 +321,6 @@ def test_a_fanout_whose_post_was_never_stored_is_void_once_no_door_can_store_it(
     [
         (None, 0),
         (replace(POST, publisher_id="bea"), 0),
-        (replace(POST, deleted=True), 0),
         (replace(POST, deleted=True), 1),
     ],
 )
@@ -377,26 +335,14 @@ def test_a_post_that_is_lost_or_retracted_is_left_to_the_lane(
     assert len(worker.express.sent) == 1
 
 
-def test_more_followers_than_a_segment_holds_are_left_to_the_lanes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Sixteen shards that are read at once may hold more than a sample needs."""
-    monkeypatch.setattr("fanfold.fanout.plan.SEGMENT_FOLLOWERS", 899)
-    worker = planner(900)
-    worker.plan()
-    assert (worker.row.followers, worker.row.segments) == (900, 2)
-    assert not worker.loop.deliveries
-
-
 # Plans
 
 
-@pytest.mark.parametrize("followers", [1, 999, 1_000])
-def test_a_message_that_comes_again_is_one_segment_of_the_express_lane(followers: int) -> None:
-    worker = planner(followers)
+def test_a_message_that_comes_again_is_one_segment_of_the_express_lane() -> None:
+    worker = planner(1_000)
     worker.plan(redelivered=True)
     assert not worker.loop.deliveries
-    assert (worker.row.segments, worker.row.followers) == (1, followers)
+    assert (worker.row.segments, worker.row.followers) == (1, 1_000)
     (message,) = worker.express.sent
     assert message.group == "ada"
     assert message.content == {
@@ -431,39 +377,11 @@ def test_many_segments_are_sent_on_threads(redelivered: bool) -> None:
     assert worker.bulk.threads is worker.threads
 
 
-@pytest.mark.parametrize("level", [1, 2, 5])
-def test_followers_at_all_levels_are_counted_and_the_level_is_stored(level: int) -> None:
+def test_followers_at_all_levels_are_counted_and_the_level_is_stored() -> None:
     every = edges(900)
-    worker = Planner(Ledger(), Ring(*(every[at :: level + 1] for at in range(level + 1))))
+    worker = Planner(Ledger(), Ring(every[0::3], every[1::3], every[2::3]))
     worker.plan(redelivered=True)
-    assert (worker.row.followers, worker.row.level) == (900, level)
-
-
-def test_a_follower_at_two_levels_is_counted_once() -> None:
-    worker = Planner(Ledger(), Ring(edges(500), edges(600)))
-    worker.plan()
-    assert worker.row.followers == 600
-
-
-EVERY = edges(30_000)
-
-
-@pytest.mark.parametrize(
-    "levels",
-    [
-        # A level with few edges is read far ahead of the other, which says nothing about that part.
-        [EVERY[10:], EVERY[:10]],
-        [EVERY[:10], EVERY[10:]],
-        [EVERY[0::3], EVERY[1::3], EVERY[2::3]],
-    ],
-)
-def test_a_big_fanout_is_estimated_from_what_every_level_has_reached(
-    levels: list[list[str]],
-) -> None:
-    worker = Planner(Ledger(), Ring(*levels))
-    worker.plan()
-    assert abs(worker.row.followers / 30_000 - 1) < 0.13
-    assert len(worker.ring.reads) <= 6
+    assert (worker.row.followers, worker.row.level) == (900, 2)
 
 
 def test_followers_that_are_all_read_are_counted_even_beyond_the_sample() -> None:
@@ -475,17 +393,9 @@ def test_followers_that_are_all_read_are_counted_even_beyond_the_sample() -> Non
 
 def test_a_level_waits_for_the_others_while_they_are_sampled() -> None:
     """Edges beyond what all levels have reached do not count, and cost as much."""
-    levels: list[list[str]] = [EVERY, [], [], [], [], [], []]
-    worker = Planner(Ledger(), Ring(*levels))
+    worker = Planner(Ledger(), Ring(edges(30_000), [], [], [], [], [], []))
     worker.plan()
     assert [level for level, _ in worker.ring.reads].count(0) == 1
-
-
-def test_a_fanout_without_followers_is_complete_and_sends_nothing() -> None:
-    worker = planner(0)
-    worker.plan()
-    assert worker.row.state == COMPLETE
-    assert not worker.sent
 
 
 @pytest.mark.parametrize("race", ["is_too_late", "is_planned_by_another"])
@@ -528,13 +438,7 @@ def test_a_redelivered_command_sends_pending_segments_from_their_stored_position
 
 @pytest.mark.parametrize(
     ("state", "redelivered"),
-    [
-        (DELIVERING, False),
-        (COMPLETE, False),
-        (COMPLETE, True),
-        (STALLED, False),
-        (STALLED, True),
-    ],
+    [(DELIVERING, False), (STALLED, False), (STALLED, True)],
 )
 def test_a_planned_fanout_is_left_alone(state: str, redelivered: bool) -> None:
     row = planned(4, state=state)
@@ -544,7 +448,7 @@ def test_a_planned_fanout_is_left_alone(state: str, redelivered: bool) -> None:
     assert not worker.sent
 
 
-@pytest.mark.parametrize(("second", "state"), [(-1, DELIVERING), (0, EXPIRED), (1, EXPIRED)])
+@pytest.mark.parametrize(("second", "state"), [(-1, DELIVERING), (0, EXPIRED)])
 def test_a_fanout_whose_entries_nobody_would_see_ends_without_a_plan(
     monkeypatch: pytest.MonkeyPatch, second: int, state: str
 ) -> None:
@@ -565,8 +469,7 @@ def test_a_command_for_a_fanout_that_has_ended_changes_nothing(
     assert (worker.row.state, worker.sent) == (state, [])
 
 
-@pytest.mark.parametrize("state", [QUEUED, STALLED])
-@pytest.mark.parametrize("loses_answer", [False, True])
+@pytest.mark.parametrize(("state", "loses_answer"), [(QUEUED, True), (STALLED, False)])
 def test_a_fanout_without_a_plan_is_planned_and_sent(state: str, loses_answer: bool) -> None:
     worker = planner(5, replace(ROW, state=state), loses_answer=loses_answer)
     worker.plan(redelivered=True)
