@@ -14,11 +14,8 @@ from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.database import Database
 from fanfold import clock, times
 from fanfold.errors import (
-    BadInput,
     KeyReused,
-    NoPost,
     PostRetracted,
-    RefIdTaken,
     TryLater,
     Unsent,
 )
@@ -129,25 +126,6 @@ def test_a_key_stands_for_the_body_that_was_published_whatever_became_of_it(worl
         world.publish(replace(NEW, published_at=times.to_text(AT - 1)))
 
 
-def test_a_user_is_not_told_whether_somebody_else_has_a_post(world: World) -> None:
-    world.publish()
-    told = []
-    for ref_id in ("post-1", "post-2"):
-        with pytest.raises(NoPost) as refused:
-            world.publishing.edit_own(ref_id, publisher_id="eve", body="{}", edited_at=AT)
-        told.append(refused.value.sentence.replace(ref_id, "REF_ID"))
-    assert told[0] == told[1]
-    with pytest.raises(RefIdTaken):
-        world.publishing.edit("post-1", publisher_id="eve", body="{}", edited_at=AT)
-
-
-def test_a_published_at_in_the_future_is_now(world: World) -> None:
-    early = replace(NEW, published_at=times.to_text(AT - 5_000))
-    late = replace(NEW, ref_id="post-2", published_at=times.to_text(AT + 5_000))
-    assert world.publish(early).post.published_at == times.to_text(AT - 5_000)
-    assert world.publish(late).post.published_at == times.to_text(AT)
-
-
 def test_a_queue_that_does_not_answer_leaves_the_command_to_sweep(world: World) -> None:
     world.queue.error = Unsent("1 of 1")
     assert not world.publish().command_sent
@@ -157,45 +135,7 @@ def test_a_queue_that_does_not_answer_leaves_the_command_to_sweep(world: World) 
         world.publish(replace(NEW, ref_id="post-2"))
 
 
-@pytest.mark.parametrize(("second", "is_refused"), [(-1, False), (0, True)])
-def test_a_post_older_than_the_retention_is_refused(
-    world: World, second: int, is_refused: bool
-) -> None:
-    at = (AT // 1000 + 90 * DAY + second) * 1000
-    old = replace(NEW, published_at=times.to_text(AT))
-    if not is_refused:
-        assert world.publish(old, at).command_sent
-        return
-    with pytest.raises(BadInput, match="more than 90 days ago"):
-        world.publish(old, at)
-
-
-@pytest.mark.parametrize("days", [90, 103])
-def test_the_id_of_a_post_that_has_expired_is_not_free_for_two_weeks(
-    world: World, days: int
-) -> None:
-    world.publish()
-    with pytest.raises(BadInput, match="'post-1' has expired, and its ref_id is not free"):
-        world.publish(at=AT + days * DAY * 1000)
-    free = world.publish(at=AT + 105 * DAY * 1000)
-    assert free.post.accepted_at == times.to_text(AT + 105 * DAY * 1000)
-
-
-def test_a_retracted_post_is_not_published_again(world: World) -> None:
-    world.publish()
-    world.publishing.retract_own("post-1", publisher_id="ada", retracted_at=AT)
-    with pytest.raises(PostRetracted, match="'post-1' was retracted"):
-        world.publish()
-
-
-def test_nobody_sees_a_post_that_the_ledger_does_not_know(world: World) -> None:
-    world.fail_to_store()
-    assert world.publishing.posts.one("post-1") is None
-    assert world.row.state == QUEUED
-    assert not world.queue.sent
-
-
-@pytest.mark.parametrize(("seconds", "is_stored"), [(59, True), (60, False), (600, False)])
+@pytest.mark.parametrize(("seconds", "is_stored"), [(59, True), (60, False)])
 def test_a_door_that_was_frozen_stores_no_post_whose_row_may_be_void(
     world: World, seconds: int, is_stored: bool
 ) -> None:
@@ -216,7 +156,7 @@ def test_a_door_that_was_frozen_stores_no_post_whose_row_may_be_void(
     )
 
 
-@pytest.mark.parametrize("after_ms", [0, JOINED_MS - 1, JOINED_MS, VOID_MS - 1])
+@pytest.mark.parametrize("after_ms", [JOINED_MS - 1, JOINED_MS, VOID_MS - 1])
 def test_a_repeat_stores_the_post_of_the_row_while_its_first_attempt_may_do_so(
     world: World, after_ms: int
 ) -> None:
@@ -234,10 +174,9 @@ def test_a_repeat_stores_the_post_of_the_row_while_its_first_attempt_may_do_so(
         world.publish(NEW, AT + after_ms)
 
 
-@pytest.mark.parametrize("after_ms", [0, JOINED_MS, VOID_MS - 1])
 @pytest.mark.parametrize(
-    ("first", "other"),
-    [(None, times.to_text(AT - 1)), (times.to_text(AT - 1), None)],
+    ("first", "other", "after_ms"),
+    [(None, times.to_text(AT - 1), 0), (times.to_text(AT - 1), None, VOID_MS - 1)],
 )
 def test_a_post_of_another_time_than_the_row_is_refused_before_it_is_stored(
     world: World, first: str | None, other: str | None, after_ms: int
@@ -254,18 +193,17 @@ def test_a_post_of_another_time_than_the_row_is_refused_before_it_is_stored(
 
 
 @pytest.mark.parametrize("is_void", [False, True])
-@pytest.mark.parametrize("after_ms", [VOID_MS, 3_600_000])
-def test_a_later_repeat_takes_its_own_time(world: World, after_ms: int, is_void: bool) -> None:
+def test_a_later_repeat_takes_its_own_time(world: World, is_void: bool) -> None:
     world.fail_to_store()
     if is_void:
         world.publishing.ledger.void(world.row, now=times.to_text(AT + 1))
-    post = world.publish(at=AT + after_ms).post
-    assert post.accepted_at == times.to_text(AT + after_ms)
+    post = world.publish(at=AT + VOID_MS).post
+    assert post.accepted_at == times.to_text(AT + VOID_MS)
     assert (world.row.sort_key, world.row.state) == (post.sort_key, QUEUED)
     assert len(world.queue.sent) == 1
 
 
-@pytest.mark.parametrize("after_ms", [0, JOINED_MS, VOID_MS, 3_600_000])
+@pytest.mark.parametrize("after_ms", [0, VOID_MS])
 @pytest.mark.parametrize("by_message", [False, True])
 def test_what_an_operator_has_ended_before_its_post_was_stored_stays_ended(
     world: World, after_ms: int, by_message: bool
@@ -390,8 +328,7 @@ def test_a_refused_post_leaves_a_row_that_is_void(world: World) -> None:
         assert world.row.state == VOID
 
 
-@pytest.mark.parametrize("published_at", [None, times.to_text(AT - 1)])
-@pytest.mark.parametrize("state", ["", VOID])
+@pytest.mark.parametrize(("state", "published_at"), [("", times.to_text(AT - 1)), (VOID, None)])
 def test_a_repeat_mends_the_row_that_the_ledger_has_lost(
     world: World, state: str, published_at: str | None
 ) -> None:

@@ -19,7 +19,7 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import STALLED, Fanout
 from fanfold.messages import Message
 from fanfold.names import FANOUTS
-from fanfold.sweep.open_fanouts import Memory, OpenFanouts
+from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.sweep import Sweeping, Swept
 from simulation.schemas import schema_of
 
@@ -182,15 +182,6 @@ def test_the_silence_of_a_queue_that_was_paused_counts_from_when_it_was_last_see
     assert len(world.publish.sent) == 1
 
 
-def test_each_run_remembers_the_last_fanout_that_it_looked_at(world: World) -> None:
-    world.add("a", "b", "c")
-    world.now = 1_000.0
-    world.fanouts.remember(Memory("a"))
-    world.sweep()
-    assert world.fanouts.memory() == Memory("a"), "it went round once: b, c, a"
-    assert world.asked(world.publish) == [("b", None), ("c", None), ("a", None)]
-
-
 def test_an_error_with_one_queue_keeps_no_other_from_being_sent(world: World) -> None:
     world.add("queued")
     world.add("single", segments=1)
@@ -200,52 +191,6 @@ def test_an_error_with_one_queue_keeps_no_other_from_being_sent(world: World) ->
         world.sweep()
     assert world.asked(world.express) == [("single", 0)]
     assert world.fanouts.memory().position, "the next run goes on from there"
-
-
-def test_what_moved_since_it_was_read_is_neither_sent_nor_reported(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.add("single", segments=1)
-    world.now = 1_000.0
-    plain = world.fanouts.items
-
-    def late(self: OpenFanouts, ids: Any) -> Any:
-        found = plain(ids)
-        world.ledger.touch(world.row("single"), now=times.to_text(AT + 999_000))
-        return found
-
-    monkeypatch.setattr(OpenFanouts, "items", late)
-    world.sweep()
-    assert (world.express.sent, world.swept) == ([], [])
-
-
-def test_rows_that_stay_unprocessed_are_not_taken_for_missing(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.add("a", "b", "c", "d")
-    calls: list[int] = []
-    plain = world.client.batch_get_item
-
-    def one(**request: Any) -> Any:
-        keys = request["RequestItems"][FANOUTS.name]["Keys"]
-        calls.append(len(keys))
-        if len(calls) == 2:
-            return {"Responses": {}, "UnprocessedKeys": {FANOUTS.name: {"Keys": keys}}}
-        answer = plain(RequestItems={FANOUTS.name: {"Keys": keys[:1], "ConsistentRead": True}})
-        left = {FANOUTS.name: {"Keys": keys[1:]}} if keys[1:] else {}
-        return {**answer, "UnprocessedKeys": left}
-
-    monkeypatch.setattr(world.client, "batch_get_item", one, raising=False)
-    assert all(world.fanouts.rows(["a", "b", "c", "d"]).values())
-    assert calls == [4, 3, 3, 2, 1]
-    monkeypatch.setattr(
-        world.client,
-        "batch_get_item",
-        lambda **request: {"Responses": {}, "UnprocessedKeys": request["RequestItems"]},
-        raising=False,
-    )
-    with pytest.raises(TryLater, match=f"2 rows of {FANOUTS.name} could not be read"):
-        world.fanouts.rows(["a", "b"])
 
 
 def test_rows_are_read_as_they_are_now(world: World) -> None:
@@ -259,28 +204,25 @@ def test_rows_are_read_as_they_are_now(world: World) -> None:
     assert row.state == STALLED
 
 
-def test_many_parts_of_one_answer_need_no_pause(
+def test_rows_that_are_read_in_parts_need_one_pause_where_a_call_brings_none(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr(product_clock, "sleep", slept.append)
-    ids = [f"post-{number}" for number in range(9)]
+    ids = [f"post-{number}" for number in range(5)]
     world.add(*ids)
+    asked: list[int] = []
+    slept: list[float] = []
     plain = world.client.batch_get_item
 
     def one(**request: Any) -> Any:
         keys = request["RequestItems"][FANOUTS.name]["Keys"]
+        asked.append(len(keys))
+        if len(asked) == 2:
+            return {"Responses": {}, "UnprocessedKeys": {FANOUTS.name: {"Keys": keys}}}
         answer = plain(RequestItems={FANOUTS.name: {"Keys": keys[:1], "ConsistentRead": True}})
         return {**answer, "UnprocessedKeys": {FANOUTS.name: {"Keys": keys[1:]}} if keys[1:] else {}}
 
     monkeypatch.setattr(world.client, "batch_get_item", one, raising=False)
+    monkeypatch.setattr(product_clock, "sleep", slept.append)
     assert all(world.fanouts.rows(ids).values())
-    assert not slept
-
-
-def test_what_was_given_up_is_counted(world: World) -> None:
-    world.add("a", "b")
-    assert world.fanouts.stalled() == 0
-    for fanout_id in ("a", "b"):
-        assert world.fanouts.give_up(world.row(fanout_id), now_ms=AT + 1)
-    assert world.fanouts.stalled() == 2
+    assert asked == [5, 4, 4, 3, 2, 1]
+    assert len(slept) == 1
