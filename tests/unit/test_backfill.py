@@ -58,12 +58,9 @@ class World:
         self.posts = Posts(client, names.POSTS.name)
         watched: Any = Watched(self)
         self.entries = Entries(watched, names.TIMELINES.name)
-        self.backfilling = self.started()
+        outbox = Outbox(client, names.POSTS.name)
+        self.backfilling = Backfilling(NewestPosts(outbox, RETENTION_DAYS, MOST), self.entries)
         self.pace = Pace(RATE)
-
-    def started(self, most: int = MOST) -> Backfilling:
-        outbox = Outbox(self.client, names.POSTS.name)
-        return Backfilling(NewestPosts(outbox, RETENTION_DAYS, most), self.entries)
 
     def _left_over(self, _operation: str, table: str, count: int) -> list[int]:
         is_ours = table == names.TIMELINES.name and self.left_over
@@ -202,37 +199,12 @@ def test_a_publisher_without_posts_costs_half_a_read_unit(world: World) -> None:
     assert (world.units(READ), world.units(WRITE)) == (1.0, 0.0)
 
 
-def test_a_stage_without_backfill_reads_and_writes_nothing(world: World) -> None:
-    world.post(3)
-    before = world.units(WRITE)
-    world.backfilling = world.started(most=0)
-    assert (world.first(), world.second()) == (0, 0)
-    assert (world.units(READ), world.units(WRITE)) == (0.0, before)
-
-
-def test_an_order_that_has_waited_a_minute_brings_ten(world: World) -> None:
-    posts = world.post(30)
-    world.clock.advance(61)
-    assert world.first(sent_at=START_MS) == 10
-    assert world.timeline() == posts[-10:]
-
-
 def test_both_looks_bring_ten_where_they_come_late_together(world: World) -> None:
     posts = world.post(30)
     world.clock.advance(90)
     assert world.first(sent_at=START_MS) == 10
     assert world.second(sent_at=START_MS) == 0
     assert world.timeline() == posts[-10:]
-
-
-def test_a_follow_again_writes_only_what_is_missing(world: World) -> None:
-    world.post(20)
-    world.first()
-    world.clock.advance(1)
-    newer = world.post(4)
-    world.clock.advance(3_600)
-    assert world.first(follow=world.follow(version=3)) == 4
-    assert set(newer) < set(world.timeline())
 
 
 # What it costs
@@ -249,15 +221,6 @@ def test_a_first_follow_costs_30_write_and_fewer_than_20_read_units(world: World
 
 
 # The remembered page
-
-
-def test_a_page_read_at_once_is_not_believed_by_a_later_follow(world: World) -> None:
-    world.post(1)
-    world.first()
-    world.clock.advance(0.5)
-    missed = world.post(1)
-    assert world.first(sent_at=world.now()) == 2, "read anew, or the post would fall through"
-    assert missed[0] in world.timeline()
 
 
 def test_a_page_read_a_second_after_the_edge_serves_all_orders_before_it(world: World) -> None:
@@ -284,37 +247,23 @@ def test_a_second_look_believes_no_page_of_the_time_in_which_its_edge_was_put(
     assert missed[0] in world.timeline()
 
 
-def test_a_page_is_forgotten_after_five_seconds(world: World) -> None:
-    world.post(1)
-    world.clock.advance(60)
-    world.first(sent_at=START_MS)
-    world.clock.advance(5.1)
-    (newer,) = world.post(1)
-    assert world.first(sent_at=START_MS) == 1, "the new one is found, the old one is held"
-    assert newer in world.timeline()
-
-
-def test_a_page_is_forgotten_while_the_container_is_frozen(
-    world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("when", ["after five seconds", "frozen", "in a new container"])
+def test_a_remembered_page_is_forgotten(
+    world: World, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     world.post(1)
     world.clock.advance(60)
     world.first(sent_at=START_MS)
-    stopped = world.clock.elapsed
-    monkeypatch.setattr(product_clock, "monotonic", lambda: stopped)
-    world.clock.advance(5.1)
+    if when == "in a new container":
+        world.backfilling.forget()
+    else:
+        if when == "frozen":
+            stopped = world.clock.elapsed
+            monkeypatch.setattr(product_clock, "monotonic", lambda: stopped)
+        world.clock.advance(5.1)
     (newer,) = world.post(1)
-    assert world.first(sent_at=START_MS) == 1
-    assert newer in world.timeline()
-
-
-def test_a_new_container_remembers_no_page(world: World) -> None:
-    world.post(1)
-    world.clock.advance(60)
-    world.first(sent_at=START_MS)
-    world.post(1)
-    world.backfilling.forget()
     assert world.first(sent_at=START_MS) == 1, "the new one is found, the old one is held"
+    assert newer in world.timeline()
 
 
 # Throttles, unprocessed items, and the deadline
@@ -329,10 +278,9 @@ def test_unprocessed_items_are_matched_by_key_and_sent_again(world: World) -> No
     assert world.batches == [newest[:25], newest[25:], [newest[0], newest[24]], [newest[24]]]
 
 
-@pytest.mark.parametrize("code", ["ProvisionedThroughputExceededException", "InternalServerError"])
-def test_a_batch_that_is_refused_is_sent_again_after_a_pause(world: World, code: str) -> None:
+def test_a_batch_that_is_refused_is_sent_again_after_a_pause(world: World) -> None:
     posts = world.post(30)
-    world.refusals = [code, "", code]
+    world.refusals = ["ProvisionedThroughputExceededException", "", "InternalServerError"]
     began = world.clock.elapsed
     assert world.first() == MOST
     assert world.timeline() == posts
@@ -384,14 +332,6 @@ def test_entries_whose_read_is_refused_are_put_again(world: World) -> None:
     world.refused_reads = 1
     assert world.second() == 4
     assert world.timeline() == posts
-
-
-def test_orders_keep_together_to_the_pace_of_their_worker(world: World) -> None:
-    world.post(30)
-    world.pace = Pace(200.0, burst=25)
-    for _ in range(20):
-        world.first()
-    assert 20 * MOST / world.clock.elapsed <= 210
 
 
 def test_the_pace_is_kept_by_orders_side_by_side(

@@ -10,12 +10,9 @@ import pytest
 from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.database import Database
-from fanfold import clock as product_clock
 from fanfold.aws.items import text
-from fanfold.errors import TooManyFollows
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import TOMBSTONE_SECONDS, FollowsTable
 from fanfold.follows.ring_reader import RingRead
 from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
@@ -101,44 +98,6 @@ def test_of_two_changes_of_the_same_row_one_applies_and_is_counted(
     assert (table.get("ben", "ada").state, count(client)) == (FOLLOWED, 1)
 
 
-def test_the_limit_counts_the_follows_of_all_publishers(table: FollowsTable, client: Any) -> None:
-    follow(table, "ada", most=2)
-    follow(table, "bea", most=2)
-    with pytest.raises(TooManyFollows, match="'ben' may follow at most 2"):
-        follow(table, "cleo", most=2)
-    assert count(client) == 2
-    assert table.get("ben", "cleo").version == 0, "no row is left"
-    assert table.unfollow(table.get("ben", "bea"), now_ms=NOW_MS)
-    follow(table, "cleo", most=2)
-
-
-def test_a_change_that_lost_a_race_for_the_last_place_is_read_again_and_not_too_many(
-    table: FollowsTable,
-) -> None:
-    follow(table, most=1)
-    assert table.follow(NEW, now_ms=NOW_MS, max_follows=1) is None
-
-
-def test_a_change_in_conflict_with_another_transaction_is_read_again_and_not_too_many(
-    table: FollowsTable, client: Any
-) -> None:
-    plain = client.exceptions.TransactionCanceledException
-    reasons = [{"Code": "None"}, {"Code": "TransactionConflict"}]
-    conflict = plain(
-        {"Error": {"Code": plain.__name__}, "CancellationReasons": reasons}, "TransactWriteItems"
-    )
-
-    plain_call = client.call
-
-    def refuse(operation: str, request: Any) -> Any:
-        if operation != "TransactWriteItems":
-            return plain_call(operation, request)
-        raise conflict
-
-    client.call = refuse
-    assert table.follow(NEW, now_ms=NOW_MS, max_follows=1) is None
-
-
 def test_whoever_changes_a_follow_reads_the_marks_consistently_after_the_row(
     table: FollowsTable, client: Any
 ) -> None:
@@ -152,28 +111,6 @@ def test_whoever_changes_a_follow_reads_the_marks_consistently_after_the_row(
     table.unfollow(follow(table), now_ms=NOW_MS)
     change, marks = ("TransactWriteItems", None, None), ("GetItem", READERS.name, True)
     assert calls == [("GetItem", FOLLOWING.name, True), marks, change, marks, change]
-
-
-def test_a_page_holds_one_users_rows_in_order_and_says_whether_more_follow(
-    table: FollowsTable,
-) -> None:
-    for publisher in ("cleo", "ada", "bea"):
-        follow(table, publisher)
-    table.follow(replace(NEW, user_id="dan"), now_ms=NOW_MS, max_follows=9)
-    rows, more = table.page("ben", after=None, limit=2)
-    assert ([row.publisher_id for row in rows], more) == (["ada", "bea"], True)
-    rows, more = table.page("ben", after="bea", limit=2)
-    assert ([row.publisher_id for row in rows], more) == (["cleo"], False)
-
-
-def test_a_tombstone_lives_45_days_from_now(
-    table: FollowsTable, client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(product_clock, "now_ms", lambda: NOW_MS)
-    queue: Any = type("Queue", (), {"send": lambda *_: None})()
-    edges: Any = type("Edges", (), {"remove": lambda *_, **__: None})()
-    Following(table, edges, queue, 9, 10).unfollow("ben", "ada", asked_at=5)
-    assert expiry(client) == ENDS
 
 
 # Edges
@@ -208,22 +145,6 @@ def test_edges_are_read_within_their_range_page_by_page(edges: EdgesTable) -> No
     lo, hi = ring.position_of(every[10]), ring.position_of(every[20])
     found = edges.edges("ada", RingRead(0, lo, hi), limit=4)
     assert [edge for part in found for edge in part] == every[10:20]
-
-
-def test_a_batch_names_the_edges_that_it_left_unprocessed(edges: EdgesTable, client: Any) -> None:
-    plain = client.call
-
-    def call(operation: str, request: Any) -> Any:
-        (table, puts) = next(iter(request["RequestItems"].items()))
-        plain(operation, {"RequestItems": {table: puts[1:]}})
-        return {"UnprocessedItems": {table: puts[:1]}}
-
-    client.call = call
-    left = edges.put_all(("ada", f"user-{number}", 1, 1) for number in range(30))
-    client.call = plain
-    assert left == {("ada", "user-0"), ("ada", "user-25")}
-    assert edges.version("ada", "user-0", level=1) is None
-    assert edges.version("ada", "user-26", level=1) == 1
 
 
 def test_a_batch_that_fails_for_good_fails(edges: EdgesTable, client: Any) -> None:
