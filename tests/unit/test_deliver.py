@@ -64,10 +64,6 @@ class Ledger:
         self.calls.append(("complete",))
         return True
 
-    def expire(self, fanout: Fanout, *, now: str) -> bool:
-        self.calls.append(("expire",))
-        return True
-
     def touch(self, fanout: Fanout, *, now: str, answers: bool) -> None:
         self.calls.append(("touch",))
         self.answered += [fanout.asked_at] if answers else []
@@ -105,11 +101,10 @@ POST = Post(
 class Lookup:
     ledger: Ledger
     post: Post | None = POST
-    level: int = 0
 
     def find(self, fanout_id: str, publisher_id: str) -> Found:
         assert publisher_id == "ada"
-        return Found(self.ledger.get(fanout_id), self.post, self.level)
+        return Found(self.ledger.get(fanout_id), self.post, 0)
 
 
 @pytest.fixture(autouse=True)
@@ -169,16 +164,6 @@ def test_a_delivered_segment_is_finished_with_its_count() -> None:
     assert worker.entries == [Entry(ROW.sort_key, "ada", 1_900_000_000)]
 
 
-@pytest.mark.parametrize(("planned", "now", "read"), [(1, 3, 3), (2, 0, 2)])
-def test_followers_are_read_up_to_the_higher_of_the_levels_planned_and_now(
-    planned: int, now: int, read: int
-) -> None:
-    worker = Worker(Done(7), replace(ROW, level=planned))
-    worker.lookup.level = now
-    worker.deliver()
-    assert [delivery.level for delivery in worker.deliveries] == [read]
-
-
 def test_the_stragglers_of_a_segment_are_limited_by_the_number_of_segments() -> None:
     worker = Worker(Done(7), replace(ROW, segments=4096))
     worker.deliver(replace(COMMAND, segments=4096))
@@ -234,17 +219,6 @@ def test_an_order_of_a_fanout_that_has_ended_is_done_even_if_its_plan_is_another
     worker = Worker(Done(7), replace(ROW, state=state))
     assert worker.deliver(replace(COMMAND, segments=8)) == Outcome(state)
     assert (worker.calls, worker.deliveries) == ([], [])
-
-
-@pytest.mark.parametrize(("second", "what"), [(-1, "delivered"), (0, "expired")])
-def test_a_fanout_ends_when_its_entries_would_be_past_their_time_to_live(
-    monkeypatch: pytest.MonkeyPatch, second: int, what: str
-) -> None:
-    monkeypatch.setattr(clock, "now_ms", lambda: 1000 * (ROW.expires_at + second))
-    worker = Worker(Done(7))
-    assert worker.deliver().what == what
-    assert (("expire",) in worker.calls) is (what == "expired")
-    assert len(worker.deliveries) == (what == "delivered")
 
 
 @pytest.mark.parametrize(

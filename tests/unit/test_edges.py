@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 import random
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -668,7 +667,10 @@ def test_a_thread_that_reads_a_level_does_not_block_another_one(world: World) ->
         may_go_on.set()
 
     world.publishers.shards = shards  # type: ignore[method-assign]
-    together(lambda: world.edges.put("ada", "bob", version=1), follow_the_other)
+    with ThreadPoolExecutor(1) as threads:
+        other = threads.submit(follow_the_other)
+        world.edges.put("ada", "bob", version=1)
+        other.result()
     assert [call[1] for call in world.made("put")] == ["grace", "ada"]
 
 
@@ -703,35 +705,3 @@ def test_caches_are_only_changed_under_their_lock(world: World) -> None:
     assert world.levels
     caches = {**of_levels, **of_growing}
     assert {name: cache.unguarded for name, cache in caches.items()} == dict.fromkeys(caches, 0)
-
-
-def test_many_threads_write_each_edge_once_and_grow_a_publisher_once(world: World) -> None:
-    world.throttled()
-    world.busy()
-    world.time.seconds += 1
-    world.calls.clear()
-    refused = threading.Semaphore(3)
-    plain = world.followers.put
-
-    def put(*args: Any, **kwargs: Any) -> None:
-        if refused.acquire(blocking=False):
-            raise HOT
-        plain(*args, **kwargs)
-
-    world.followers.put = put  # type: ignore[method-assign]
-
-    def follow(number: int) -> None:
-        for each in range(50):
-            world.edges.put("ada", f"user-{number}-{each}", version=1)
-
-    together(*(partial(follow, number) for number in range(4)))
-    assert len({call[2] for call in world.made("put")}) == len(world.made("put")) == 200
-    assert world.levels == [1]
-    assert len(world.notified) == 1
-
-
-def together(*works: Callable[[], None]) -> None:
-    """Run these in threads of their own; raises the first error."""
-    with ThreadPoolExecutor(len(works)) as threads:
-        for work in [threads.submit(work) for work in works]:
-            work.result()
