@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -293,11 +292,6 @@ def test_a_command_that_contradicts_the_ledger_is_bad_input(
 # Hand-backs
 
 
-@pytest.fixture
-def chance(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    return lambda value: monkeypatch.setattr(clock, "chance", lambda: value)
-
-
 def test_a_hand_back_is_stored_in_the_ledger_before_the_rest_is_sent() -> None:
     worker = Worker(HandBack("5" * 16, 12, progress=True, stragglers=("41" * 8,)))
     assert worker.deliver(replace(COMMAND, hops=3)) == Outcome("handed back", 12)
@@ -336,12 +330,10 @@ def test_stragglers_that_are_always_throttled_become_undeliverable() -> None:
 
 @pytest.mark.parametrize(("hops", "most"), [(0, 4), (5, 128), (8, 300)])
 def test_a_hand_back_without_progress_waits_longer_each_time(
-    chance: Callable[[float], None], hops: int, most: int
+    monkeypatch: pytest.MonkeyPatch, hops: int, most: int
 ) -> None:
     worker = Worker(HandBack(PART.lo, 0, progress=False))
-    chance(0.0)
-    worker.deliver(replace(COMMAND, hops=hops))
-    chance(0.9999999)
-    worker.deliver(replace(COMMAND, hops=hops))
-    shortest, longest = (message.delay_seconds for message in worker.sent)
-    assert (shortest, longest) == (1, most)
+    for chance in (0.0, 0.9999999):
+        monkeypatch.setattr(clock, "chance", lambda value=chance: value)
+        worker.deliver(replace(COMMAND, hops=hops))
+    assert [message.delay_seconds for message in worker.sent] == [1, most]

@@ -14,7 +14,7 @@ from aws_model.dynamodb.database import Database
 from fanfold import clock as product_clock
 from fanfold import times
 from fanfold.errors import Contended
-from fanfold.follows import bulk_follow
+from fanfold.follows import bulk_follow, follow
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.follow import ATTEMPTS, Following
 from fanfold.follows.follows_table import FollowsTable
@@ -78,6 +78,10 @@ class Ben:
     def unfollow(self, publisher: str, at: int = 6, *, by_message: bool = False) -> Any:
         return self.following.unfollow("ben", publisher, asked_at=at, by_message=by_message)
 
+    def listed(self, limit: int) -> list[str]:
+        found, _ = self.following.list("ben", limit=limit, after=None)
+        return [each.publisher_id for each in found]
+
 
 @pytest.fixture
 def ben(monkeypatch: pytest.MonkeyPatch) -> Ben:
@@ -128,15 +132,24 @@ def test_an_import_leaves_what_has_ended_or_gives_way_to_nobody(ben: Ben, ahead_
     assert (found.is_active, found.followed_at) == (True, times.to_text(NOW_MS + ahead_ms))
 
 
-def row(ben: Ben) -> Any:
-    return ben.following.follows.get("ben", "ada")
-
-
 def test_a_row_that_never_holds_still_is_contended(ben: Ben) -> None:
-    ben.edges.then = lambda: ben.following.follows.ask_again(row(ben), now_ms=1_000)
+    rows = ben.following.follows
+    ben.edges.then = lambda: rows.ask_again(rows.get("ben", "ada"), now_ms=1_000)
     with pytest.raises(Contended, match="'ben' to 'ada' changed too often"):
         ben.follow("ada")
     assert len(ben.edges.calls) == ATTEMPTS
+
+
+def test_a_list_leaves_out_tombstones_and_fills_its_pages_from_the_rows_behind(
+    ben: Ben, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "PAGE", 2)
+    for publisher in ("ada", "bea", "cleo", "dan", "eve", "fay", "gil"):
+        ben.follow(publisher)
+    for publisher in ("bea", "cleo", "fay"):
+        ben.unfollow(publisher)
+    active = ["ada", "dan", "eve", "gil"]
+    assert [ben.listed(limit) for limit in (2, 3, 4)] == [active[:2], active[:3], active]
 
 
 def test_many_follows_are_written_in_groups_and_a_second_time_not_at_all(
@@ -153,6 +166,5 @@ def test_many_follows_are_written_in_groups_and_a_second_time_not_at_all(
         ("ensure", "bea", 1),
         *(("put", each, 1) for each in ("ada", "cleo", "dan", "eve")),
     ]
-    found, _ = ben.following.list("ben", limit=9, after=None)
-    assert [each.publisher_id for each in found] == ["ada", "bea", "cleo", "dan", "eve"]
+    assert ben.listed(9) == ["ada", "bea", "cleo", "dan", "eve"]
     assert every.follow_all("ben", wanted) == 0

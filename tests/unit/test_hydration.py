@@ -61,7 +61,7 @@ def post(ref_id: str, *, deleted: bool = False) -> Post:
     )
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     seconds = [1000.0]
     monkeypatch.setattr(clock, "monotonic", lambda: seconds[0])
@@ -73,7 +73,6 @@ def hydration(posts: Posts) -> Hydration:
     return Hydration(posts)  # type: ignore[arg-type]
 
 
-@pytest.mark.usefixtures("now")
 @pytest.mark.parametrize(("ends_in", "is_shown"), [(1, True), (0, False)])
 def test_a_post_whose_ref_id_is_free_again_is_not_shown_though_its_row_is_still_there(
     monkeypatch: pytest.MonkeyPatch, ends_in: int, is_shown: bool
@@ -84,7 +83,6 @@ def test_a_post_whose_ref_id_is_free_again_is_not_shown_though_its_row_is_still_
     assert shown(hydration(posts), "a") == ({"a": "a!"} if is_shown else {})
 
 
-@pytest.mark.usefixtures("now")
 @pytest.mark.parametrize(
     ("publisher", "published_at", "is_its"),
     [("ada", AT, True), ("eve", AT, False), ("ada", LATER, False)],
@@ -99,7 +97,6 @@ def test_a_post_is_shown_beside_its_own_entry_alone(
         assert shown(cached, "a") == ({"a": "a!"} if is_its and not deleted else {})
 
 
-@pytest.mark.usefixtures("now")
 def test_of_two_entries_with_one_ref_id_only_one_is_shown_and_the_post_is_read_once() -> None:
     posts = Posts({"a": replace(post("a"), published_at=LATER)})
     new = Entry(f"{LATER}#a", "ada")
@@ -110,7 +107,6 @@ def test_of_two_entries_with_one_ref_id_only_one_is_shown_and_the_post_is_read_o
     assert posts.asked == [{"a"}]
 
 
-@pytest.mark.usefixtures("now")
 def test_what_is_cached_for_one_publisher_is_not_shown_beside_the_entry_of_another() -> None:
     cached = hydration(Posts({"a": post("a")}))
     others = Entry(f"{AT}#a", "eve")
@@ -119,7 +115,6 @@ def test_what_is_cached_for_one_publisher_is_not_shown_beside_the_entry_of_anoth
         assert shown(cached, "", others) == {}
 
 
-@pytest.mark.usefixtures("now")
 def test_a_post_that_takes_the_id_of_a_cached_one_is_shown_at_once() -> None:
     posts = Posts({"a": post("a")})
     cached = hydration(posts)
@@ -154,7 +149,6 @@ def test_a_post_that_expires_during_the_lookup_is_read_again() -> None:
         assert shown(cached, "a") == {"a": "a!"}
 
 
-@pytest.mark.usefixtures("now")
 def test_only_unprocessed_posts_are_asked_for_again_and_not_taken_for_deleted() -> None:
     posts = Posts({name: post(name) for name in "ab"}, leave=1)
     cached = hydration(posts)
@@ -165,7 +159,6 @@ def test_only_unprocessed_posts_are_asked_for_again_and_not_taken_for_deleted() 
     assert shown(cached, "ab") == {"a": "a!", "b": "b!"}
 
 
-@pytest.mark.usefixtures("now")
 def test_posts_of_the_last_attempt_are_shown() -> None:
     posts = Posts({name: post(name) for name in "ab"}, leave=1, whole_after=ATTEMPTS - 1)
     assert shown(hydration(posts), "ab") == {"a": "a!", "b": "b!"}
@@ -192,7 +185,6 @@ def test_a_missing_post_is_looked_for_again_after_five_seconds(now: list[float])
     assert posts.asked == [{"a"}, {"a"}]
 
 
-@pytest.mark.usefixtures("now")
 def test_the_retraction_of_one_publisher_hides_no_entry_of_another() -> None:
     posts = Posts({"a": post("a", deleted=True)})
     cached = hydration(posts)
@@ -201,7 +193,6 @@ def test_the_retraction_of_one_publisher_hides_no_entry_of_another() -> None:
     assert shown(cached, "", Entry(f"{AT}#a", "eve")) == {"a": "a!"}
 
 
-@pytest.mark.usefixtures("now")
 def test_retractions_that_are_remembered_are_bounded() -> None:
     retracted = hydration(Posts({})).retracted
     for number in range(CACHE_RETRACTED + 10):
@@ -209,7 +200,6 @@ def test_retractions_that_are_remembered_are_bounded() -> None:
     assert len(retracted) == CACHE_RETRACTED
 
 
-@pytest.mark.usefixtures("now")
 def test_no_entry_is_looked_at_for_which_no_more_posts_may_be_read() -> None:
     posts = Posts({name: post(name) for name in "abcde"})
     cached = hydration(posts)

@@ -198,7 +198,6 @@ class Planner:
     post: Post | None = POST
     loop: Loop = field(default_factory=Loop)
     pace: Pace = field(default_factory=lambda: Pace(1000))
-    stop_at: float = math.inf
 
     def plan(self, *, redelivered: bool = False) -> Outcome:
         planning = Planning(
@@ -214,7 +213,7 @@ class Planner:
             publisher_id="ada",
             pace=self.pace,
             redelivered=redelivered,
-            stop_at=self.stop_at,
+            stop_at=math.inf,
         )
 
     @property
