@@ -279,20 +279,6 @@ def test_of_two_who_take_up_a_row_at_once_the_later_joins_the_earlier(
     assert len(world.queue.sent) == 1
 
 
-@pytest.mark.parametrize("ended", [False, True])
-def test_whoever_takes_up_a_row_that_sweep_asked_about_lets_plan_know(
-    world: World, ended: bool
-) -> None:
-    world.fail_to_store()
-    asking: Any = OpenFanouts(world.client, FANOUTS.name)
-    assert asking.note_question(world.row, now_ms=AT + 1)
-    if ended:
-        world.publishing.ledger.void(world.row, now=times.to_text(AT + 2))
-    world.fail_to_store(at=AT + VOID_MS)
-    # PLAN would take the question for a command, and the post for one that was lost.
-    assert (world.row.changed_ms, world.row.asked_at) == (AT + VOID_MS, AT + 1)
-
-
 def test_a_repeat_that_sweep_overtakes_comes_again_to_mend_the_row(world: World) -> None:
     first = world.publish()
     others = replace(world.row, sort_key=f"{times.to_text(AT - 1)}#post-1")
