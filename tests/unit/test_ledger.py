@@ -84,10 +84,9 @@ def resume(table: Table, segment: int, now: str = LATER, **more: bool) -> bool:
     return table.ledger.store_resume(table.row, segment, Resume("5" * 16, 3), now=now, **more)
 
 
-def finish_all(table: Table) -> None:
+def finish_all(table: Table) -> list[Fanout | None]:
     plan(table)
-    for segment in range(4):
-        finish(table, segment)
+    return [finish(table, segment) for segment in range(4)]
 
 
 def give_up(table: Table) -> bool:
@@ -99,8 +98,8 @@ STATES: dict[str, Callable[[Table], object]] = {
     "queued": lambda table: None,
     "delivering": lambda table: (plan(table), finish(table, 0)),
     "stalled": lambda table: (plan(table), finish(table, 0), give_up(table)),
-    "stalled, not planned": lambda table: give_up(table),
-    "delivered": lambda table: finish_all(table),
+    "stalled, not planned": give_up,
+    "delivered": finish_all,
     "delivered, stalled": lambda table: (finish_all(table), give_up(table)),
     "complete": lambda table: (plan(table, 1), finish(table, 0)),
     "expired": lambda table: (plan(table), table.ledger.expire(table.row, now=LATER)),
