@@ -65,6 +65,19 @@ class Keys:
             assert asked(query, limit).before == each
         return found
 
+    def climb(self, here: Cursor, limit: int, **bounds: Any) -> tuple[list[str], Cursor]:
+        """Page upwards to the end: what is shown, in pages, and the last place."""
+        found: list[str] = []
+        for _ in range(500):
+            page = self.page(limit, after=here, **bounds)
+            found += shown(page)
+            assert page.previous != here or not page.has_more
+            here = page.previous
+            assert len(here.seen) <= MAX_SEEN
+            if not page.has_more:
+                return found, here
+        raise AssertionError("The pages do not end.")
+
     def newest(
         self, within: Range, *, before: str | None, limit: int
     ) -> tuple[Sequence[Entry], bool]:
@@ -118,21 +131,21 @@ def shown(page: Page[Entry]) -> list[str]:
 
 
 @pytest.mark.parametrize("lags", [False, True])
-@pytest.mark.parametrize("seed", range(150))
-def test_what_lands_above_the_low_mark_is_shown_once_whatever_comes(seed: int, lags: bool) -> None:
-    follow_a_course(seed, lags=lags)
+def test_what_lands_above_the_low_mark_is_shown_once_whatever_comes(lags: bool) -> None:
+    for seed in range(150):
+        follow_a_course(seed, lags=lags)
 
 
 @pytest.mark.parametrize("hashes", [1_000, 2**16])
-@pytest.mark.parametrize("seed", range(100))
 def test_the_same_holds_while_the_retention_moves_and_with_few_hashes(
-    seed: int, hashes: int, monkeypatch: pytest.MonkeyPatch
+    hashes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def of_few(key: str) -> bytes:
         return (int.from_bytes(hashed(key), "big") % hashes).to_bytes(2, "big")
 
     monkeypatch.setattr(late, "hashed", of_few)
-    follow_a_course(seed, floor_moves=True, hashed=of_few)
+    for seed in range(100):
+        follow_a_course(seed, floor_moves=True, hashed=of_few)
 
 
 def follow_a_course(
@@ -186,14 +199,8 @@ def follow_a_course(
         owed -= {each for each in keys.lagging if each <= page.previous.low}
         here = page.previous
     keys.lagging.clear()
-    for _ in range(500):
-        page = keys.page(limit, after=here)
-        times_shown.update(shown(page))
-        assert page.previous != here or not page.has_more
-        here = page.previous
-        if not page.has_more:
-            break
-    assert not page.has_more
+    found, here = keys.climb(here, limit)
+    times_shown.update(found)
     hashes = Counter(map(hashed, all_keys))
     lost = {each for each in owed - keys.hidden if not times_shown[each] and each > keys.floor}
     # One that is gone has left its hash, which hides a late one in its place.
@@ -203,9 +210,12 @@ def follow_a_course(
     assert (shown(idle), idle.previous, len(keys.queries)) == ([], here, 1)
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_pages_in_both_directions_are_the_range(seed: int) -> None:
-    random = Random(seed)
+def test_pages_in_both_directions_are_the_range() -> None:
+    for seed in range(60):
+        page_through_a_range(Random(seed))
+
+
+def page_through_a_range(random: Random) -> None:
     count = random.choice((0, 9, 300))
     keys = Keys(*(key(10_000 + random.randrange(300), each) for each in range(count)))
     keys.hidden = {each for each in keys.keys if random.random() < random.choice((0, 0.5))}
@@ -216,24 +226,14 @@ def test_pages_in_both_directions_are_the_range(seed: int) -> None:
     within = {each for each in keys.keys if not bounds or ends[0] <= each < ends[1]}
     wanted = sorted(within - keys.hidden - keys.marked, reverse=True)
     limit = random.choice((1, 3, 50, 100))
-    down: list[str] = []
-    place: Cursor | None = None
-    while place is not None or not down:
-        page = keys.page(limit, **bounds, **({"before": place} if place else {}))
+    page = keys.page(limit, **bounds)
+    down = shown(page)
+    while page.next:
+        page = keys.page(limit, **bounds, before=page.next)
         down += shown(page)
-        place = page.next
-        if place is None:
-            break
     assert down == wanted
-    up: list[list[str]] = []
-    place = Cursor.at(bounds.get("since", FLOOR))
-    while True:
-        page = keys.page(limit, **bounds, after=place)
-        up.insert(0, shown(page))
-        place = page.previous
-        if not page.has_more:
-            break
-    assert [each for part in up for each in part] == wanted
+    up, _ = keys.climb(Cursor.at(bounds.get("since", FLOOR)), limit, **bounds)
+    assert sorted(up, reverse=True) == wanted
 
 
 # Late entries
@@ -245,14 +245,7 @@ def test_more_late_entries_than_a_page_takes_are_all_shown_once() -> None:
     assert len(here.seen) == MAX_SEEN
     added = {key(10_985, each) for each in range(30)}
     keys.keys |= added
-    found: list[str] = []
-    while True:
-        page = keys.page(2, after=here)
-        found += shown(page)
-        here = page.previous
-        assert len(here.seen) <= MAX_SEEN
-        if not page.has_more:
-            break
+    found, _ = keys.climb(here, 2)
     assert sorted(found) == sorted(added)
 
 
@@ -276,14 +269,7 @@ def test_of_two_entries_with_one_hash_the_late_one_is_shown_and_pages_end(
     keys = Keys(key(10_000), known, key(30_000))
     here = keys.page().previous
     keys.keys |= {added, key(40_000)}
-    found: list[str] = []
-    for _ in range(5):
-        page = keys.page(limit, after=here)
-        found += shown(page)
-        here = page.previous
-        if not page.has_more:
-            break
-    assert not page.has_more
+    found, _ = keys.climb(here, limit)
     assert {added, key(40_000)} <= set(found) <= {known, added, key(40_000)}
 
 
@@ -294,15 +280,8 @@ def test_pages_end_where_late_entries_lie_between_two_of_one_hash(limit: int) ->
     keys = Keys(known, key(30_000))
     here = keys.page().previous
     keys.keys |= {added, key(40_000), *between}
-    found: set[str] = set()
-    for _ in range(8):
-        page = keys.page(limit, after=here)
-        found |= set(shown(page))
-        here = page.previous
-        if not page.has_more:
-            break
-    assert not page.has_more
-    assert found >= {added, key(40_000), *between}
+    found, _ = keys.climb(here, limit)
+    assert set(found) >= {added, key(40_000), *between}
 
 
 def test_what_lies_above_a_key_that_is_gone_is_not_shown_again_for_its_hash_further_up() -> None:
@@ -338,13 +317,7 @@ def test_a_late_entry_with_the_hash_of_one_beyond_the_query_is_shown(count: int)
     here = keys.page().previous
     added = {low, *(key(20_000, f"late-{each}") for each in range(count))}
     keys.keys |= added
-    found: list[str] = []
-    while True:
-        page = keys.page(1, after=here)
-        found += shown(page)
-        here = page.previous
-        if not page.has_more:
-            break
+    found, _ = keys.climb(here, 1)
     assert sorted(found) == sorted(added)
 
 
@@ -391,16 +364,11 @@ def test_what_lies_beyond_a_second_look_is_not_forgotten() -> None:
     added = {key(10_005, each) for each in range(60)}
     keys.keys |= added
     keys.lagging = {*added, names[40]}
-    found: list[str] = []
-    while True:
-        keys.random = Random(1)  # the first read of each page is an old one
-        page = keys.page(5, after=here)
-        found += shown(page)
-        here = page.previous
-        keys.lagging.clear()
-        if not page.has_more:
-            break
-    assert sorted(found) == sorted(added)
+    keys.random = Random(1)  # the first read of the page is an old one
+    page = keys.page(5, after=here)
+    keys.lagging.clear()
+    found, _ = keys.climb(page.previous, 5)
+    assert sorted(shown(page) + found) == sorted(added)
 
 
 def test_what_is_remembered_below_a_later_begin_of_the_range_is_not_shown_again() -> None:
@@ -504,6 +472,8 @@ def test_what_is_below_a_page_upwards_is_below_its_oldest_new_entry() -> None:
     page = keys.page(after=here)
     assert shown(page) == [key(40_000), key(20_000)]
     assert page.next == Cursor.at(key(40_000))
+    down = [key(30_000), key(20_000), key(10_000)]
+    assert shown(keys.page(before=page.next)) == down, "what came from below is shown again"
     assert keys.page(after=Cursor.at(FLOOR)).next is None
 
 
@@ -551,18 +521,6 @@ def test_many_posts_in_a_row_that_are_left_out_are_read_in_few_calls() -> None:
     assert keys.posts == 150
 
 
-def test_pages_are_full_after_15_retractions() -> None:
-    names = [key(10_000 + each) for each in range(28)]
-    keys = Keys(*names)
-    keys.hidden = set(names[8:23])
-    page = keys.page(5)
-    sizes = [len(shown(page))]
-    while page.next:
-        page = keys.page(5, before=page.next)
-        sizes.append(len(shown(page)))
-    assert sizes == [5, 5, 3]
-
-
 def test_posts_of_a_page_of_which_marks_hide_some_are_read_in_one_call() -> None:
     names = [key(10_000 + each) for each in range(100)]
     keys = Keys(*names)
@@ -571,18 +529,10 @@ def test_posts_of_a_page_of_which_marks_hide_some_are_read_in_one_call() -> None
     assert shown(page) == sorted(set(names) - keys.marked, reverse=True)[:50]
     assert [entries for entries, _ in keys.queries] == [51, 25]
     assert (keys.calls, keys.posts) == (1, 50)
-
-
-def test_the_last_posts_are_read_though_marks_hide_the_others() -> None:
-    names = [key(10_000 + each) for each in range(40)]
-    keys = Keys(*names)
-    keys.marked = set(names[::5])
-    assert shown(keys.page(50)) == sorted(set(names) - keys.marked, reverse=True)
-    assert (len(keys.queries), keys.calls) == (1, 1)
-
-
-def test_a_full_page_without_anything_left_out_is_one_query() -> None:
-    keys = Keys(*(key(10_000 + each) for each in range(100)))
+    keys.keys = set(names[:40])
+    assert shown(keys.page(50)) == sorted(keys.keys - keys.marked, reverse=True)
+    assert (len(keys.queries), keys.calls) == (1, 1), "nothing is below"
+    keys.keys, keys.marked = set(names), set()
     keys.page(50)
     assert keys.queries == [(51, False)]
 
@@ -611,13 +561,3 @@ def test_a_page_is_asked_for_by_instants_or_dates() -> None:
 def test_a_page_that_is_asked_for_wrongly_is_refused(query: dict[str, str], sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence):
         asked(query, 50)
-
-
-def test_going_down_from_a_page_upwards_shows_again_what_it_has_brought_from_below() -> None:
-    keys = Keys(key(1_010), key(1_030))
-    first = keys.page()
-    keys.keys |= {key(1_020), key(1_040)}  # one comes late, and one is new
-    up = keys.page(after=first.previous)
-    assert [each.sort_key for each in up.entries] == [key(1_040), key(1_020)]
-    down = keys.page(before=up.next)
-    assert [each.sort_key for each in down.entries] == [key(1_030), key(1_020), key(1_010)]
