@@ -111,11 +111,26 @@ def server() -> Iterator[Server]:
         listener.shutdown()
 
 
+Connect = Callable[..., Fanfold]
+
+
 @pytest.fixture
-def api(server: Server) -> Iterator[Fanfold]:
-    client = Fanfold(server.url, TOKEN)
-    yield client
-    client._sender.pool.clear()
+def connect(server: Server) -> Iterator[Connect]:
+    """Clients of the server, whose connections are closed after the test."""
+    made: list[Fanfold] = []
+
+    def connect(token: Any = TOKEN, **options: Any) -> Fanfold:
+        made.append(Fanfold(server.url, token, **options))
+        return made[-1]
+
+    yield connect
+    for each in made:
+        each._sender.pool.clear()
+
+
+@pytest.fixture
+def api(connect: Connect) -> Fanfold:
+    return connect()
 
 
 @pytest.fixture(autouse=True)
@@ -213,27 +228,34 @@ def test_a_publish_whose_answer_was_lost_is_sent_again_with_its_key(
     assert server.requests[-1].headers["idempotency-key"] == "mine"
 
 
-def test_at_least_the_seconds_of_retry_after_are_waited_with_jitter(
-    server: Server, api: Fanfold, pauses: list[float]
+@pytest.mark.parametrize(
+    ("status", "retry_after", "pause"),
+    [
+        (429, "7", 7.25),
+        (503, "soon", 0.75),
+        (503, "Tue, 24 Nov 2026 07:47:20 GMT", 20.25),
+        (503, "Tue, 24 Nov 2026 07:46:00 GMT", 0.75),  # it is over
+    ],
+)
+def test_at_least_the_time_of_retry_after_is_waited_with_jitter(
+    server: Server, api: Fanfold, pauses: list[float], status: int, retry_after: str, pause: float
 ) -> None:
-    server.answers(429, {}, retry_after="7").answers(503, {}, retry_after="soon")
-    server.answers(202, ACCEPTED)
+    server.answers(status, {}, retry_after=retry_after).answers(202, ACCEPTED)
     assert api.publish() == ACCEPTED
-    assert pauses == [7.25, 1.5]
+    assert pauses == [pause]
 
 
 def test_what_passes_after_many_attempts_is_answered_if_there_is_time(
-    server: Server, pauses: list[float]
+    server: Server, connect: Connect, pauses: list[float]
 ) -> None:
     for _ in range(26):
         server.answers(502, b"<html>Bad Gateway</html>")
     server.answers(202, ACCEPTED)
     retried: list[Failed] = []
-    api = Fanfold(server.url, TOKEN, seconds=3600, on_retry=retried.append)
+    api = connect(seconds=3600, on_retry=retried.append)
     assert api.publish() == ACCEPTED
     assert (len(server.requests), len(retried)) == (27, 26)
     assert max(pauses) == 12  # three quarters of sixteen seconds
-    api._sender.pool.clear()
 
 
 @pytest.mark.parametrize("status", [LOST, 429, 502, 503, 504])
@@ -271,52 +293,17 @@ def test_threads_keep_their_connections(server: Server, api: Fanfold) -> None:
     assert server.connections <= 16
 
 
-def test_a_dated_retry_after_is_waited_for(
-    server: Server, api: Fanfold, pauses: list[float]
-) -> None:
-    server.answers(503, {}, retry_after="Tue, 24 Nov 2026 07:47:20 GMT")
-    server.answers(503, {}, retry_after="Tue, 24 Nov 2026 07:46:00 GMT").answers(202, ACCEPTED)
-    assert api.publish() == ACCEPTED
-    assert pauses == [20.25, 1.5]
-
-
-def test_an_error_survives_its_way_from_another_process(server: Server, api: Fanfold) -> None:
-    server.answers(404, PROBLEM, apigw_requestid="JKJaXmPLvHcESHA=")
-    with pytest.raises(Refused) as refused:
-        api.post("r1")
-    again = pickle.loads(pickle.dumps(refused.value))
-    assert vars(again) == vars(refused.value)
-    assert str(again) == str(refused.value)
-    assert (again.status, again.type) == (404, "no-post")
-    assert again.request_id == "JKJaXmPLvHcESHA="
-
-
-@pytest.mark.parametrize("status", [LOST, 503, 404])
-def test_a_failed_publish_tells_the_key_to_repeat_it_with(
-    server: Server, api: Fanfold, status: int
-) -> None:
-    server.answers(status, {})
-    with pytest.raises(Failed) as failed:
-        api.publish({"title": "Hello"})
-    sent = {request.headers["idempotency-key"] for request in server.requests}
-    assert sent == {failed.value.key}
-    with pytest.raises(Failed) as failed:
-        api.unread()
-    assert failed.value.key == ""
-
-
 @pytest.mark.parametrize(
     ("statuses", "may_be_done"),
     [
         ([404], False),
-        ([401], False),
         ([LOST, 403], True),
         ([503, 404], True),
         ([500], True),
         ([LOST], True),
     ],
 )
-def test_a_failure_tells_whether_an_attempt_may_have_been_carried_out(
+def test_a_failed_publish_tells_its_key_and_whether_it_may_have_been_carried_out(
     server: Server, api: Fanfold, statuses: list[int], may_be_done: bool
 ) -> None:
     for status in statuses:
@@ -324,26 +311,31 @@ def test_a_failure_tells_whether_an_attempt_may_have_been_carried_out(
     with pytest.raises(Failed) as failed:
         api.publish({"title": "Hello"})
     assert failed.value.may_be_done is may_be_done
+    sent = {request.headers["idempotency-key"] for request in server.requests}
+    assert sent == {failed.value.key}
+    with pytest.raises(Failed) as failed:
+        api.unread()
+    assert failed.value.key == ""
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_token_function_that_fails_is_a_failure_with_the_key_of_the_publish(
-    server: Server, is_lost: bool
+    server: Server, connect: Connect, is_lost: bool
 ) -> None:
     tokens = iter([TOKEN] * is_lost)
-    api = Fanfold(server.url, lambda _: next(tokens))
+    api = connect(lambda _: next(tokens))
     server.answers(LOST)
     with pytest.raises(NoAnswer, match="for want of a token") as failed:
         api.publish({"title": "Hello"}, key="mine")
     assert (failed.value.key, failed.value.may_be_done) == ("mine", is_lost)
     assert isinstance(failed.value.__cause__, StopIteration)
     assert len(server.requests) == is_lost
-    api._sender.pool.clear()
 
 
 def test_a_repeated_edit_tells_how_long_ago_it_was_asked_for(
-    server: Server, api: Fanfold, monkeypatch: pytest.MonkeyPatch
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    api = connect()
     server.answers(LOST).answers(503, {}).answers(200, {"ref_id": "r1"})
     api.edit("r1", {})
     ages = [request.headers["request-age"] for request in server.requests]
@@ -356,7 +348,7 @@ def test_a_repeated_edit_tells_how_long_ago_it_was_asked_for(
     monkeypatch.setattr(clock, "monotonic", lambda: 0.0)
     server.answers(LOST).answers(200, {"ref_id": "r1"})
     del server.script[0]
-    Fanfold(server.url, TOKEN, seconds=10_000).edit("r1", {})
+    connect(seconds=10_000).edit("r1", {})
     assert server.requests[-1].headers["request-age"] == str(contract.MAX_REQUEST_AGE_MS)
 
 
@@ -372,14 +364,16 @@ def test_a_wait_beyond_the_deadline_is_not_begun(
 def test_a_problem_document_is_an_error_that_is_not_sent_again(
     server: Server, api: Fanfold
 ) -> None:
-    server.answers(404, PROBLEM)
+    server.answers(404, PROBLEM, apigw_requestid="JKJaXmPLvHcESHA=")
     with pytest.raises(Refused) as refused:
         api.post("r1")
-    error = refused.value
-    assert (error.status, error.type) == (404, "no-post")
-    assert (error.title, error.detail) == (PROBLEM["title"], PROBLEM["detail"])
-    assert str(error) == "404 No such post: There is no post 'r1'."
     assert len(server.requests) == 1
+    # It survives its way from another process.
+    for error in (refused.value, pickle.loads(pickle.dumps(refused.value))):
+        assert (error.status, error.type, error.request_id) == (404, "no-post", "JKJaXmPLvHcESHA=")
+        assert (error.title, error.detail) == (PROBLEM["title"], PROBLEM["detail"])
+        assert str(error) == "404 No such post: There is no post 'r1'."
+        assert vars(error) == vars(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -448,12 +442,10 @@ def test_an_answer_without_what_is_due_is_none_of_the_api(
 HALF = "\udcff"
 MISTAKES: list[tuple[Callable[[Fanfold], Any], str]] = [
     (lambda api: api.publish(key="a\nb"), "key must have 1 to 256 characters of printable ASCII"),
-    (lambda api: api.publish(key="é"), "key must have"),
     (lambda api: api.publish({"text": HALF}), "half of a surrogate pair"),
     (lambda api: api.timeline.page(before=HALF), "before holds half of a surrogate pair"),
     (lambda api: api.follow(HALF), "publisher_id holds half of a surrogate pair"),
     (lambda api: api.follow(""), "publisher_id cannot be ''"),
-    (lambda api: api.unfollow("."), r"publisher_id cannot be '\.'"),
     (lambda api: api.post(".."), r"ref_id cannot be '\.\.'"),
     (lambda api: list(api.feed("..").older()), "publisher_id cannot be"),
 ]
@@ -520,15 +512,17 @@ def test_a_call_has_some_time(seconds: float) -> None:
 
 
 def test_a_token_function_that_takes_all_the_time_leaves_none_to_send(
-    server: Server, pauses: list[float]
+    server: Server, connect: Connect, pauses: list[float]
 ) -> None:
-    api = Fanfold(server.url, lambda _: pauses.append(60) or TOKEN)  # type: ignore[func-returns-value]
+    api = connect(lambda _: pauses.append(60) or TOKEN)
     with pytest.raises(NoAnswer, match="was not sent: its time was over"):
         api.unread()
     assert server.lines == []
 
 
-def test_after_a_401_the_token_function_is_asked_once_more(server: Server) -> None:
+def test_after_a_401_the_token_function_is_asked_once_more(
+    server: Server, connect: Connect
+) -> None:
     refused: list[str | None] = []
     tokens = iter(["old", "new", "newer"])
 
@@ -537,33 +531,33 @@ def test_after_a_401_the_token_function_is_asked_once_more(server: Server) -> No
         return next(tokens)
 
     server.answers(401, {"message": "Unauthorized"}).answers(200, {"unread": 0})
-    api = Fanfold(server.url, token)
+    api = connect(token)
     api.unread()
     api.unread()
     assert refused == [None, "old", None]
     sent = [request.headers["authorization"] for request in server.requests]
     assert sent == ["Bearer old", "Bearer new", "Bearer newer"]
-    api._sender.pool.clear()
 
 
 def test_a_second_401_is_told_and_so_is_the_first_of_a_token_that_stays(
-    server: Server, api: Fanfold
+    server: Server, connect: Connect
 ) -> None:
     server.answers(401, {"message": "Unauthorized"})
     asked: list[str | None] = []
-    asking = Fanfold(server.url, lambda refused: asked.append(refused) or "same")  # type: ignore[func-returns-value]
+    asking = connect(lambda refused: asked.append(refused) or "same")
     for _ in range(2):
         with pytest.raises(Refused, match="401"):
             asking.unread()
     assert asked == [None, "same", None, "same"]
     assert len(server.requests) == 4
     with pytest.raises(Refused, match="401"):
-        api.unread()
+        connect().unread()
     assert len(server.requests) == 5
-    asking._sender.pool.clear()
 
 
-def test_threads_whose_token_was_refused_share_the_renewed_one(server: Server) -> None:
+def test_threads_whose_token_was_refused_share_the_renewed_one(
+    server: Server, connect: Connect
+) -> None:
     together = threading.Barrier(8)
     asked: list[str] = []
 
@@ -580,22 +574,20 @@ def test_threads_whose_token_was_refused_share_the_renewed_one(server: Server) -
         return 401, {"message": "Unauthorized"}, {}
 
     server.answer = answer
-    api = Fanfold(server.url, token)
+    api = connect(token)
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(lambda _: api.unread(), range(8))) == [{"unread": 0}] * 8
     assert asked == ["old"]
-    api._sender.pool.clear()
 
 
-def test_each_attempt_asks_for_the_token_of_its_time(server: Server) -> None:
+def test_each_attempt_asks_for_the_token_of_its_time(server: Server, connect: Connect) -> None:
     tokens = iter(["old", "new"])
-    api = Fanfold(server.url, lambda _: next(tokens))
+    api = connect(lambda _: next(tokens))
     server.answers(503, {}).answers(200, {"unread": 0})
     api.unread()
     sent = [request.headers["authorization"] for request in server.requests]
     assert sent == ["Bearer old", "Bearer new"]
     assert "secret" not in repr(Fanfold(server.url, "secret"))
-    api._sender.pool.clear()
 
 
 def test_members_that_are_not_known_yet_do_no_harm(server: Server, api: Fanfold) -> None:
@@ -603,8 +595,10 @@ def test_members_that_are_not_known_yet_do_no_harm(server: Server, api: Fanfold)
     assert list(api.timeline.older()) == [{"ref_id": "r1", "new": 1}]
 
 
-def test_a_body_is_sent_digit_for_digit_and_may_be_read_so(server: Server) -> None:
-    api = Fanfold(server.url, TOKEN, loads=partial(json.loads, parse_float=Decimal))
+def test_a_body_is_sent_digit_for_digit_and_may_be_read_so(
+    server: Server, connect: Connect
+) -> None:
+    api = connect(loads=partial(json.loads, parse_float=Decimal))
     server.answers(200, b'{"body": {"price": 1.10}}')
     price = api.edit("r1", json_text.read('{"price":1.10}', what="It"))["body"]["price"]  # type: ignore[typeddict-item]
     assert str(price) == "1.10"
@@ -615,7 +609,6 @@ def test_a_body_is_sent_digit_for_digit_and_may_be_read_so(server: Server) -> No
     ]
     with pytest.raises(ValueError, match="JSON knows no number NaN"):
         api.edit("r1", {"price": Decimal("NaN")})
-    api._sender.pool.clear()
 
 
 def test_lists_go_on_to_their_end_even_over_an_empty_page(server: Server, api: Fanfold) -> None:
