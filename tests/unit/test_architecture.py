@@ -46,6 +46,9 @@ EXAMPLES = tuple(
 AWS = (*GROUND, "fanfold.aws", "mypy_boto3_*")
 TIMELINE = (*AWS, "fanfold.channels", "fanfold.timeline")
 FOLLOWS = (*TIMELINE, "fanfold.follows")
+CLI = ("fanfold_cli", "fanfold_client", "fanfold")
+BOTO3 = ("boto3", "botocore")
+SIMULATION = ("simulation", "aws_model", "fanfold", "functions", "fanfold_cli")
 
 
 @dataclass(frozen=True)
@@ -134,30 +137,14 @@ RULES = (
     ),
     Rule(
         "fanfold_cli",
-        (
-            "fanfold_cli",
-            "fanfold_client",
-            "fanfold",
-            "boto3",
-            "botocore",
-            "click",
-            "mypy_boto3_*",
-            "rich",
-            "typer",
-            "urllib3",
-        ),
+        (*CLI, *BOTO3, "click", "mypy_boto3_*", "rich", "typer", "urllib3"),
         "the operator's tool drives the product, and is installed without its functions",
     ),
     Rule(
         "fanfold_cli.local",
         (
-            *GROUND,
-            "botocore",
-            "fanfold_cli.aws",
-            "fanfold_cli.console",
-            "fanfold_cli.local",
-            "fanfold_cli.progress",
-            "fanfold_cli.stack",
+            *(*GROUND, "botocore", "fanfold_cli.local"),
+            *(f"fanfold_cli.{name}" for name in ("aws", "console", "progress", "stack")),
         ),
         "commands use the local engine, never the other way round",
     ),
@@ -169,64 +156,29 @@ RULES = (
     ),
     Rule(
         "fanfold_console",
-        ("fanfold_console", "fanfold_cli", "fanfold_client", "fanfold", "botocore"),
+        (*CLI, "fanfold_console", "botocore"),
         "it shows a stack, and acts as the commands do",
     ),
     Rule(
         "fanfold_console.hurt",
-        (
-            "fanfold_console",
-            "fanfold_cli",
-            "fanfold_client",
-            "fanfold",
-            "aws_model",
-            "botocore",
-            "simulation",
-        ),
+        (*CLI, "fanfold_console", "aws_model", "botocore", "simulation"),
         "it hurts a local stack with what the simulation has",
     ),
     Rule(
         "fanfold_cli.commands.demo",
-        (
-            "fanfold_cli",
-            "fanfold_client",
-            "fanfold",
-            "fanfold_console.hurt",
-            "rich",
-            "typer",
-            "urllib3",
-        ),
+        (*CLI, "fanfold_console.hurt", "rich", "typer", "urllib3"),
         "with --hurt it opens the page, and only then imports it",
     ),
     Rule("tools", ("tools",), "it runs the commands of the Makefile, and imports none of them"),
     Rule("aws_model", ("aws_model", "botocore"), "a model of AWS knows nothing of Fanfold"),
     Rule(
         "simulation",
-        (
-            "simulation",
-            "aws_model",
-            "fanfold",
-            "functions",
-            "fanfold_cli",
-            "aws_lambda_powertools",
-            "botocore",
-            "greenlet",
-            "typer",
-        ),
+        (*SIMULATION, "aws_lambda_powertools", "botocore", "greenlet", "typer"),
         "a simulation runs the real functions and commands, and silences what they print",
     ),
     Rule(
         "aws_verify",
-        (
-            "aws_verify",
-            "fanfold",
-            "fanfold_client",
-            "fanfold_cli",
-            "boto3",
-            "botocore",
-            "typer",
-            "urllib3",
-        ),
+        (*CLI, *BOTO3, "aws_verify", "typer", "urllib3"),
         "it uses the service as its clients and operators do",
     ),
     Rule(
@@ -242,20 +194,8 @@ RULES = (
     Rule(
         "bench",
         (
-            "bench",
-            "simulation",
-            "aws_model",
-            "fanfold",
-            "fanfold_cli",
-            "functions",
-            "aws_lambda_powertools",
-            "boto3",
-            "botocore",
-            "greenlet",
-            "matplotlib",
-            "mypy_boto3_*",
-            "rich",
-            "trustme",
+            *(*SIMULATION, "bench", "aws_lambda_powertools", *BOTO3, "greenlet"),
+            *("matplotlib", "mypy_boto3_*", "rich", "trustme"),
         ),
         "a benchmark runs the real functions and their rivals",
     ),
@@ -365,85 +305,35 @@ def modules() -> dict[str, Path]:
     return found
 
 
-@pytest.mark.parametrize("package", sorted({name.partition(".")[0] for name in modules()}))
-def test_all_imports_keep_the_rules(package: str) -> None:
+def test_all_imports_keep_the_rules() -> None:
+    assert {"app", "fanfold.follows.ring", "functions.api", "infra.stack"} <= modules().keys()
     found = [
         violation
         for name, path in modules().items()
-        if covers(package, name)
         for violation in violations(path.read_text(), name)
     ]
     assert not found, "\n".join(found)
 
 
-def test_modules_of_the_product_are_found() -> None:
-    assert {
-        "app",
-        "fanfold.follows.ring",
-        "functions.api",
-        "infra.stack",
-        "fanfold_cli.main",
-    } <= set(modules())
-
-
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.module)
-def test_every_rule_is_about_an_existing_module(rule: Rule) -> None:
-    assert rule.module in modules()
-
-
-def test_rules_allow_existing_modules_only() -> None:
+def test_rules_are_about_existing_modules_and_allow_no_others() -> None:
     ours = {name.partition(".")[0] for name in modules()}
     named = {name for rule in RULES for name in rule.may_import if name.partition(".")[0] in ours}
-    assert named <= set(modules())
+    assert {rule.module for rule in RULES} | named <= set(modules())
 
 
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        # The product knows neither Lambda nor deployment.
+        # Another folder, a library, or what a pure module does not know.
         ("fanfold.fanout.plan", "import functions.plan"),
-        ("fanfold.fanout.plan", "from functions import plan"),
-        ("fanfold.fanout.plan", "import infra"),
         ("fanfold.fanout.plan", "from aws_cdk import Stack"),
-        ("fanfold.fanout.plan", "from aws_lambda_powertools import Logger"),
-        ("fanfold.fanout.plan", "from fanfold_cli import demo"),
-        ("fanfold.fanout.plan", "import tests.conftest"),
-        # A library has one home.
-        ("fanfold.fanout.plan", "import boto3"),
-        ("fanfold.fanout.plan", "from pydantic import BaseModel"),
-        ("fanfold.fanout.plan", "from cachetools import TTLCache"),
-        ("fanfold.fanout.plan", "import pycurl"),
-        ("fanfold.aws.curl", "import boto3"),
-        ("fanfold.aws.connections", "import boto3"),
         ("fanfold.aws.curl", "import pycurl"),
-        ("functions._intake", "from pydantic import BaseModel"),
-        ("functions._wiring", "import boto3"),
-        ("fanfold.timeline.read", "from pydantic import BaseModel"),
-        # Decisions are pure.
         ("fanfold.fanout.policy", "from fanfold.aws.queues import WorkQueue"),
         ("fanfold.fanout.policy", "from fanfold import clock"),
-        ("fanfold.names", "import boto3"),
         ("fanfold.clock", "from fanfold import times"),
-        # A function does not import another function.
         ("functions.plan", "from functions import deliver"),
-        ("functions.plan", "from functions.deliver import handler"),
-        ("functions.plan", "import boto3"),
-        ("functions.plan", "from infra.stages import Stage"),
-        ("functions._http", "from functions._worker import work"),
-        ("functions._worker", "from functions._http import answer"),
-        # Deploy time reads the modules of fanfold/ alone.
         ("infra.tables", "from fanfold.timeline.posts import Posts"),
-        ("infra.tables", "from fanfold.timeline import posts"),
-        ("infra.tables", "import functions.api"),
-        ("infra.tables", "import boto3"),
         ("app", "from fanfold import names"),
-        # Nothing imports infra, tests or the engine.
-        ("fanfold_cli.local.deploy", "from infra import stages"),
-        ("fanfold_cli.local.deploy", "import aws_cdk"),
-        ("fanfold_cli.local.deploy", "import ministack"),
-        ("fanfold_cli.demo", "from functions import plan"),
-        ("fanfold_cli.local.deploy", "from tests import conftest"),
-        ("simulation.world", "import infra.stack"),
         ("bench.fanout", "from tests.integration import system"),
         # A prefix of a name is another name.
         ("infra.tables", "import fanfold.names_and_more"),
@@ -455,14 +345,12 @@ def test_rules_allow_existing_modules_only() -> None:
         ("fanfold.fanout.plan", "from ..infra import stack"),
         # Only the clock reads the clock.
         *(("fanfold.fanout.plan", f"import {name}") for name in CLOCK_MODULES),
-        *(("functions.plan", f"from {name} import x") for name in CLOCK_MODULES),
+        ("functions.plan", "from uuid import x"),
         ("fanfold.times", "import time as t"),
-        ("fanfold.times", "from datetime import datetime\ndatetime.now()"),
         ("fanfold.times", "from datetime import datetime as dt, UTC\ndt.now(UTC)"),
         ("fanfold.times", "from datetime import date\ndate.today()"),
         ("fanfold.times", "import datetime\ndatetime.datetime.utcnow()"),
         ("fanfold.times", "import datetime as dt\ndt.datetime.today()"),
-        ("fanfold.times", "import datetime as dt\ndt.date.today()"),
         ("functions.api", "from datetime import datetime\nnow = datetime.now"),
         # A package without a rule.
         ("helpers.misc", "import json"),
@@ -476,24 +364,13 @@ def test_the_checker_finds_a_broken_rule(module: str, source: str) -> None:
     ("module", "source"),
     [
         ("fanfold.fanout.plan", "import json, os.path\nfrom collections.abc import Mapping"),
-        (
-            "fanfold.fanout.plan",
-            "from fanfold import clock\nfrom fanfold.aws.queues import WorkQueue",
-        ),
+        ("fanfold.fanout.plan", "from fanfold import clock\nclock.now_ms()\nself.time.now()"),
         ("fanfold.timeline.posts", "from mypy_boto3_dynamodb import DynamoDBClient"),
-        ("fanfold.aws.boto", "import boto3\nfrom botocore.config import Config"),
-        (
-            "fanfold.fanout.policy",
-            "from fanfold.follows import ring\nfrom fanfold.errors import BadInput",
-        ),
+        ("fanfold.fanout.policy", "from fanfold.follows import ring"),
         ("fanfold.clock", "import time\nimport random\nimport uuid\nimport secrets"),
         ("fanfold.times", "from datetime import UTC, datetime\ndatetime.fromtimestamp(0, UTC)"),
         ("functions.plan", "from functions._worker import work\nfrom functions import _http"),
-        ("infra.tables", "from fanfold import names\nfrom fanfold.settings import Settings"),
-        ("app", "from aws_cdk import App\nfrom infra.stack import FanfoldStack"),
         ("fanfold_cli.demo", "import time\nimport random\nfrom fanfold.fanout import plan"),
-        ("simulation.world", "from functions import plan\nfrom fanfold import clock"),
-        ("fanfold.fanout.plan", "from fanfold import clock\nclock.now_ms()\nself.time.now()"),
     ],
 )
 def test_the_checker_accepts_allowed_imports(module: str, source: str) -> None:
