@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
+from botocore.exceptions import ClientError
 
 from fanfold import contract, errors
 from fanfold.aws import boto  # noqa: F401  registers the errors of boto3
@@ -55,7 +55,8 @@ def kinds_of(base: type[FanfoldError]) -> list[type[FanfoldError]]:
 @pytest.mark.parametrize("kind", kinds_of(FanfoldError))
 def test_every_error_becomes_a_problem_document_with_its_sentence(kind: type[FanfoldError]) -> None:
     problem = ask(raising(kind("Do it like this.")))
-    assert problem["headers"]["content-type"] == "application/problem+json"
+    headers = {"content-type": "application/problem+json", "cache-control": "private, no-store"}
+    assert problem["headers"].items() >= headers.items()
     assert problem["statusCode"] == kind.status
     assert json.loads(problem["body"]) == {
         "type": f"{contract.PROBLEMS_PAGE}#{kind.slug}",
@@ -81,73 +82,45 @@ def client_error(code: str, status: int = 400) -> ClientError:
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("error", "status"),
     [
-        client_error("ThrottlingException"),
-        client_error("ProvisionedThroughputExceededException"),
-        client_error("RequestLimitExceeded"),
-        client_error("Anything", 500),
-        client_error("Anything", 503),
-        EndpointConnectionError(endpoint_url="https://example.org"),
-        ReadTimeoutError(endpoint_url="https://example.org"),
-        errors.Unsent("refused"),
+        (client_error("ThrottlingException"), 503),
+        (errors.Unsent("refused"), 503),
+        (client_error("AccessDeniedException"), 500),
+        (KeyError("secret-table"), 500),
     ],
 )
-def test_a_transient_error_is_503_with_retry_after(error: Exception) -> None:
+def test_what_aws_says_is_told_to_nobody(error: Exception, status: int) -> None:
     problem = ask(raising(error))
-    assert problem["statusCode"] == 503
-    assert int(problem["headers"]["retry-after"]) >= 1
+    assert problem["statusCode"] == status
+    assert ("retry-after" in problem["headers"]) is (status == 503)
+    assert ("JKJaXmPLvHcESHA=" in problem["body"]) is (status == 500)
     assert "secret-table" not in problem["body"]
 
 
-@pytest.mark.parametrize(("wait_ms", "seconds"), [(0, "1"), (1, "1"), (1_001, "2"), (86_400, "87")])
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [
+        (errors.Contended("Your requests contend."), "1"),
+        (errors.TooOften("You are too fast.", wait_ms=0), "1"),
+        (errors.TooOften("You are too fast.", wait_ms=1_001), "2"),
+        (errors.TooOften("You are too fast.", wait_ms=86_400), "87"),
+    ],
+)
 def test_who_is_too_fast_is_told_after_how_many_seconds_there_is_room(
-    wait_ms: int, seconds: str
+    error: FanfoldError, seconds: str
 ) -> None:
-    problem = ask(raising(errors.TooOften("You are too fast.", wait_ms=wait_ms)))
+    problem = ask(raising(error))
     assert (problem["statusCode"], problem["headers"]["retry-after"]) == (429, seconds)
 
 
-def test_requests_of_a_user_that_contend_are_429_with_retry_after() -> None:
-    problem = ask(raising(errors.Contended("Your requests contend.")))
-    assert problem["statusCode"] == 429
-    assert int(problem["headers"]["retry-after"]) >= 1
-
-
-@pytest.mark.parametrize(
-    "error", [client_error("AccessDeniedException"), KeyError("secret-table"), ValueError()]
-)
-def test_an_unknown_error_is_500_with_the_request_id_and_no_detail(error: Exception) -> None:
-    problem = ask(raising(error))
-    assert problem["statusCode"] == 500
-    assert "retry-after" not in problem["headers"]
-    assert "JKJaXmPLvHcESHA=" in problem["body"]
-    assert "secret-table" not in problem["body"]
-
-
-def test_an_answer_without_content_has_no_body() -> None:
-    assert "body" not in answer(204)
-
-
-@pytest.mark.parametrize(
-    "action",
-    [
-        lambda _: answer(200, {}),
-        lambda _: answer(204),
-        raising(BadInput("No.")),
-        raising(KeyError()),
-    ],
-)
-def test_no_cache_keeps_an_answer(action: Action) -> None:
-    assert ask(action)["headers"]["cache-control"] == "private, no-store"
-
-
-def test_an_answer_is_compact_json_in_utf_8() -> None:
+def test_an_answer_is_compact_json_in_utf_8_or_has_no_body_and_is_kept_by_no_cache() -> None:
     assert answer(200, {"title": "Grüße"}) == {
         "statusCode": 200,
         "headers": {"content-type": "application/json", "cache-control": "private, no-store"},
         "body": '{"title":"Grüße"}',
     }
+    assert answer(204) == {"statusCode": 204, "headers": {"cache-control": "private, no-store"}}
 
 
 @pytest.mark.parametrize("route", ["$default", "POST /v1/timeline", "", "GET /v1/timeline/"])
@@ -172,31 +145,9 @@ def test_the_user_is_the_configured_claim_of_the_verified_token() -> None:
     assert seen == ["ada", "ada@example.org"]
 
 
-@pytest.mark.parametrize(
-    "context",
-    [
-        {},
-        {"authorizer": {}},
-        {"authorizer": None},
-        {"authorizer": "ada"},
-        {"authorizer": {"jwt": {}}},
-        {"authorizer": {"jwt": None}},
-        {"authorizer": {"jwt": ["ada"]}},
-        {"authorizer": {"jwt": {"claims": {}}}},
-        {"authorizer": {"jwt": {"claims": None}}},
-        {"authorizer": {"jwt": {"claims": "sub"}}},
-        None,
-        {"authorizer": {"jwt": {"claims": {"sub": None}}}},
-        {"authorizer": {"jwt": {"claims": {"sub": ["ada"]}}}},
-        {"authorizer": {"jwt": {"claims": {"sub": 5}}}},
-        {"authorizer": {"jwt": {"claims": {"sub": ""}}}},
-        {"authorizer": {"jwt": {"claims": {"sub": "a#b"}}}},
-        {"authorizer": {"lambda": {"sub": "ada"}}},
-        {"authorizer": {"iam": {"userId": "ada"}}},
-    ],
-)
-def test_a_claim_that_is_not_an_id_is_refused(context: dict[str, Any] | None) -> None:
-    problem = ask(raising(AssertionError()), event(requestContext=context))
+@pytest.mark.parametrize("claims", [{}, {"sub": "a#b"}])
+def test_a_claim_that_is_not_an_id_is_refused(claims: dict[str, Any]) -> None:
+    problem = with_claims("sub", **claims)
     assert problem["statusCode"] == 401
     assert "'sub'" in problem["body"]
 
@@ -259,16 +210,10 @@ def test_a_body_is_plain_text_or_base64() -> None:
     assert request().body() == request(body=None).body() == ""
 
 
-@pytest.mark.parametrize("raw", [b"\xff\xfe", b"\xc3"])
-def test_a_body_that_is_not_utf_8_is_refused(raw: bytes) -> None:
-    packed = base64.b64encode(raw).decode()
+@pytest.mark.parametrize("packed", [base64.b64encode(b"\xc3").decode(), "eyJ4I"])
+def test_a_body_that_is_not_utf_8_or_cut_short_is_refused(packed: str) -> None:
     with pytest.raises(BadInput, match="UTF-8"):
         request(body=packed, isBase64Encoded=True).body()
-
-
-def test_truncated_base64_is_refused() -> None:
-    with pytest.raises(BadInput, match="UTF-8"):
-        request(body="eyJ4I", isBase64Encoded=True).body()
 
 
 @pytest.mark.parametrize("encoded", [True, False])
@@ -277,17 +222,13 @@ def test_a_huge_body_is_refused_before_it_is_decoded(encoded: bool) -> None:
         request(body="!" * 6_000_000, isBase64Encoded=encoded).body()
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [(None, 50), ("1", 1), ("100", 100), ("42", 42), ("007", 7)]
-)
+@pytest.mark.parametrize(("text", "value"), [(None, 50), ("1", 1), ("100", 100), ("007", 7)])
 def test_a_limit_within_its_bounds_is_accepted(text: str | None, value: int) -> None:
     given = None if text is None else {"limit": text}
     assert request(queryStringParameters=given).limit() == value
 
 
-@pytest.mark.parametrize(
-    "text", ["", "0", "101", "-1", "+1", "1.0", "1e1", " 1", "1,2", "²", "٣", "9" * 5_000, "x"]
-)
+@pytest.mark.parametrize("text", ["", "0", "101", "-1", "1.0", " 1", "²", "٣", "9" * 5_000])
 def test_any_other_limit_is_refused_with_the_bounds(text: str) -> None:
     with pytest.raises(BadInput, match="'limit' must be a whole number from 1 to 100"):
         request(queryStringParameters={"limit": text}).limit()
@@ -307,19 +248,12 @@ def test_a_route_takes_the_parameters_of_the_contract_and_refuses_others() -> No
     refused = with_query(limit="1", after="x")
     assert refused["statusCode"] == 400
     assert "'after'; this route takes limit, before." in refused["body"]
-
-
-def test_a_route_without_parameters_refuses_any() -> None:
-    route = Route("GET", "/v1/timeline", "timeline")
-    content = event(queryStringParameters={"limit": "1"})
-    refused = ask(raising(AssertionError()), content, route=route)
+    none = Route("GET", "/v1/timeline", "timeline")
+    refused = ask(raising(AssertionError()), event(queryStringParameters=given), route=none)
     assert "'limit'; this route takes none." in refused["body"]
-
-
-def test_an_unknown_parameters_name_is_quoted_short_and_as_ascii() -> None:
-    refused = json.loads(with_query(**{"\n" * 500: "1"})["body"])["detail"]
-    assert "\n" not in refused
-    assert len(refused) < 200
+    quoted = json.loads(with_query(**{"\n" * 500: "1"})["body"])["detail"]
+    assert "\n" not in quoted
+    assert len(quoted) < 200
 
 
 @pytest.mark.parametrize("encoded", ["ada%40example.org", "ada@example.org"])
@@ -338,7 +272,3 @@ def test_a_header_is_its_value_or_none() -> None:
     assert request(headers={"idempotency-key": "k"}).header("idempotency-key") == "k"
     assert request(headers={}).header("idempotency-key") is None
     assert request().header("idempotency-key") is None
-
-
-def test_a_request_has_the_time_of_api_gateway() -> None:
-    assert request().received_at == 1_795_197_600_123

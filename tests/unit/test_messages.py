@@ -92,7 +92,11 @@ def test_a_message_that_is_not_a_json_object_is_refused(raw: str) -> None:
 
 @pytest.mark.parametrize(
     ("attribute", "is_believed"),
-    [("00000000-0000-4000-8000-000000000005", True), ("x" * 100, True), ("x" * 101, False)],
+    [
+        ("00000000-0000-4000-8000-000000000005", True),
+        ("x" * 100, True),
+        *((odd, False) for odd in ("x" * 101, "", "a b", "\u00e9", "a\n")),
+    ],
 )
 def test_a_first_id_is_believed_if_it_can_be_one(attribute: str, is_believed: bool) -> None:
     found = first_message_id(attribute, message_id="own")

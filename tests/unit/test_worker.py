@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from threading import Barrier
-from time import sleep
 from typing import Any, cast
 
 import pytest
@@ -42,97 +40,40 @@ def threads(request: pytest.FixtureRequest) -> Iterator[Executor | None]:
         yield threads
 
 
-def event(count: int) -> dict[str, Any]:
+def records(count: int) -> list[Any]:
     messages = ({"MessageId": f"message-{each}", "Body": str(each)} for each in range(count))
-    return sqs_event(QUEUE, messages)
+    return list(sqs_event(QUEUE, messages)["Records"])
 
 
 def failed_of(
-    count: int,
-    handle: Callable[[Received], None],
-    threads: Executor | None,
-    dlq: Dlq,
-    in_turn: Callable[[str], str | None] = lambda _body: None,
+    records: list[Any], handle: Callable[[Received], None], dlq: Dlq | None = None, **options: Any
 ) -> list[str]:
-    source = Source(cast("Any", dlq), "url", "dlq", max_receives=5)
+    source = Source(cast("Any", dlq or Dlq()), "url", "dlq", max_receives=5)
     context: Any = Context(ends_at=1e12)
-    answer = work(
-        event(count), context, handle, sources={QUEUE: source}, threads=threads, in_turn=in_turn
-    )
+    answer = work({"Records": records}, context, handle, sources={QUEUE: source}, **options)
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
 def test_each_message_is_handled_and_fails_alone(threads: Executor | None) -> None:
-    handled, dlq = [], Dlq()
+    """Those with the same key one after the other."""
+    handled: list[str] = []
+    dlq = Dlq()
 
     def handle(received: Received) -> None:
         handled.append(received.body)
         if received.body == "3":
             raise BadInput("Never.")
-        if received.body in {"1", "4", "7"}:
+        if received.body in {"1", "4", "8"}:
             raise TryLater("Not now.") if received.body == "4" else RuntimeError
 
-    assert failed_of(10, handle, threads, dlq) == ["message-1", "message-4", "message-7"]
-    assert sorted(handled) == list("0123456789")
+    def line(body: str) -> str:
+        return f"user {int(body) % 3}"
+
+    failed = failed_of(records(10), handle, dlq, threads=threads, in_turn=line)
+    assert sorted(failed) == ["message-1", "message-4", "message-8"]
     assert dlq.bodies == ["3"]
-
-
-def test_with_threads_a_batch_is_handled_concurrently() -> None:
-    all_of_them = Barrier(BATCH, timeout=5)
-
-    def meet(_received: Received) -> None:
-        all_of_them.wait()
-
-    with ThreadPoolExecutor(BATCH) as threads:
-        assert failed_of(10, meet, threads, Dlq()) == []
-
-
-def test_messages_with_the_same_key_are_handled_in_turn(
-    threads: Executor | None,
-) -> None:
-    begun: list[str] = []
-    under_way: set[int] = set()
-
-    def handle(received: Received) -> None:
-        line = int(received.body) % 3
-        assert line not in under_way
-        under_way.add(line)
-        begun.append(received.body)
-        sleep(0.01)
-        under_way.remove(line)
-        if received.body in {"4", "5"}:
-            raise TryLater("Not now.")
-
-    failed = failed_of(10, handle, threads, Dlq(), in_turn=lambda body: f"user {int(body) % 3}")
-    assert sorted(failed) == ["message-4", "message-5"]
-    for line in range(3):
-        assert [each for each in begun if int(each) % 3 == line] == [
-            str(each) for each in range(line, 10, 3)
-        ]
-
-
-def test_a_message_that_was_moved_tells_both_its_times_and_takes_the_first_one_along() -> None:
-    first, sent, dlq = 1_795_000_000_000, 1_795_000_500_000, Dlq()
-    seen: list[Received] = []
-
-    def handle(received: Received) -> None:
-        seen.append(received)
-        raise BadInput("Never.")
-
-    moved = {
-        "MessageId": "moved",
-        "Body": "{}",
-        "Attributes": {"SentTimestamp": str(sent), "ApproximateReceiveCount": "1"},
-        "MessageAttributes": {"first_sent_at": {"DataType": "String", "StringValue": str(first)}},
-    }
-    source = Source(cast("Any", dlq), "url", "dlq", max_receives=5)
-    context: Any = Context(ends_at=1e12)
-    assert work(sqs_event(QUEUE, [moved]), context, handle, sources={QUEUE: source}) == {
-        "batchItemFailures": []
-    }
-    assert [(each.sent_at, each.first_sent_at) for each in seen] == [(sent, first)]
-    (attributes,) = dlq.attributes
-    assert attributes["first_sent_at"] == {"DataType": "String", "StringValue": str(first)}
+    for first, rest in enumerate(("0369", "147", "258")):
+        assert [each for each in handled if int(each) % 3 == first] == list(rest)
 
 
 def reject(letter: dict[str, Any], error: Exception | None = None) -> tuple[dict[str, str], Dlq]:
@@ -142,9 +83,7 @@ def reject(letter: dict[str, Any], error: Exception | None = None) -> tuple[dict
     def handle(_received: Received) -> None:
         raise error or BadInput("Never.")
 
-    source = Source(cast("Any", dlq), "url", "dlq", max_receives=5)
-    context: Any = Context(ends_at=1e12)
-    work(sqs_event(QUEUE, [letter]), context, handle, sources={QUEUE: source})
+    assert failed_of(sqs_event(QUEUE, [letter])["Records"], handle, dlq) == []
     return {name: value["StringValue"] for name, value in dlq.attributes[0].items()}, dlq
 
 
@@ -168,9 +107,7 @@ def test_an_attribute_that_is_no_string_is_not_believed() -> None:
     def handle(_received: Received) -> None:
         raise BadInput("Never.")
 
-    source = Source(cast("Any", dlq), "url", "dlq", max_receives=5)
-    context: Any = Context(ends_at=1e12)
-    work({"Records": [received]}, context, handle, sources={QUEUE: source})
+    failed_of([received], handle, dlq)
     carried = {name: each["StringValue"] for name, each in dlq.attributes[0].items()}
     assert (carried["first_message_id"], carried["first_sent_at"]) == ("message-7", "12")
 
@@ -192,12 +129,6 @@ def test_a_rejected_message_is_logged_under_the_id_and_hash_that_its_letter_carr
         ("second", "first"),
     ]
     assert {line.sha256 for line in lines} == {SHA256_OF_BRACES}
-
-
-@pytest.mark.parametrize("odd", ["", "a b", "\u00e9", "x" * 101, "a\n"])
-def test_what_cannot_be_the_id_of_a_message_is_not_believed(odd: str) -> None:
-    about, _ = reject(redriven("second", odd))
-    assert about["first_message_id"] == "second"
 
 
 @pytest.mark.parametrize(
@@ -261,7 +192,7 @@ def test_a_large_dead_letter_takes_along_what_fits(room: int, names: set[str]) -
 
 
 def record(number: int, receives: int) -> dict[str, Any]:
-    (each,) = event(1)["Records"]
+    (each,) = records(1)
     attributes = {"ApproximateReceiveCount": str(receives), "SentTimestamp": str(5 + number)}
     return {**each, "messageId": f"message-{number}", "body": "same", "attributes": attributes}
 
@@ -277,17 +208,8 @@ def test_one_of_the_messages_that_ask_for_the_same_is_handled_for_all(
         if fails:
             raise TryLater("not now")
 
-    records = [record(number, receives) for number, receives in enumerate((1, 5, 2))]
-    source = Source(cast("Any", Dlq()), "url", "dlq", max_receives=5)
-    answer = work(
-        {"Records": records},
-        cast("Any", Context(ends_at=1e12)),
-        handle,
-        sources={QUEUE: source},
-        in_turn=lambda body: body,
-        once=lambda body: body,
-    )
-    failed = [each["itemIdentifier"] for each in answer["batchItemFailures"]]
+    copies = [record(number, receives) for number, receives in enumerate((1, 5, 2))]
+    failed = failed_of(copies, handle, in_turn=str, once=str)
     assert failed == (["message-0", "message-1", "message-2"] if fails else [])
     (received,) = handled
     assert (received.sent_at, received.redelivered) == (7, True), "the last, for all of them"
@@ -299,12 +221,9 @@ def test_a_message_begins_only_with_time_for_two_unanswered_calls(
     monkeypatch: pytest.MonkeyPatch, left_ms: int, begins: bool
 ) -> None:
     monkeypatch.setattr(clock, "monotonic", lambda: 100.0)
+    monkeypatch.setattr(Context, "get_remaining_time_in_millis", lambda self: left_ms)
     handled: list[Received] = []
-    context: Any = Context(ends_at=0)
-    monkeypatch.setattr(Context, "get_remaining_time_in_millis", lambda self: left_ms, raising=True)
-    source = Source(cast("Any", Dlq()), "url", "dlq", max_receives=5)
-    answer = work(event(1), context, handled.append, sources={QUEUE: source})
-    assert bool(answer["batchItemFailures"]) is not begins
+    assert bool(failed_of(records(1), handled.append)) is not begins
     assert [each.stop_at for each in handled] == ([100.0 + left_ms / 1000] if begins else [])
 
 
@@ -314,58 +233,29 @@ class Queue(Dlq):
     def __init__(self, *, refuses: bool) -> None:
         super().__init__()
         self.refuses = refuses
-        self.hidden: list[tuple[str, str, int]] = []
+        self.hidden: list[Any] = []
 
-    def change_message_visibility(
-        self,
-        *,
-        QueueUrl: str,  # noqa: N803
-        ReceiptHandle: str,  # noqa: N803
-        VisibilityTimeout: int,  # noqa: N803
-    ) -> None:
+    def change_message_visibility(self, **request: Any) -> None:
         if self.refuses:
             raise RuntimeError("No.")
-        self.hidden.append((QueueUrl, ReceiptHandle, VisibilityTimeout))
+        self.hidden.append(request)
 
 
-def has_overtaken(queue: Queue, receives: int, error: Exception) -> list[Any]:
-    """Let a message that has overtaken what it needs fail beside one that is handled."""
-    messages = [
-        {
-            "MessageId": f"m{number}",
-            "Body": str(number),
-            "ReceiptHandle": f"r{number}",
-            "Attributes": {"ApproximateReceiveCount": str(receives)},
-        }
-        for number in range(2)
-    ]
+@pytest.mark.parametrize(
+    ("error", "refuses", "is_hidden"),
+    [(NotYet("Soon."), False, True), (NotYet("Soon."), True, False), (TryLater(""), False, False)],
+)
+def test_a_message_that_has_overtaken_what_it_needs_comes_again_soon_if_the_queue_lets_it(
+    error: Exception, refuses: bool, is_hidden: bool
+) -> None:
+    queue = Queue(refuses=refuses)
 
     def handle(received: Received) -> None:
         if received.body == "1":
             raise error
 
-    source = Source(cast("Any", queue), "url", "dlq", max_receives=5)
-    context: Any = Context(ends_at=1e12)
-    answer = work(sqs_event(QUEUE, messages), context, handle, sources={QUEUE: source})
-    failures: list[Any] = answer["batchItemFailures"]
-    return failures
-
-
-@pytest.mark.parametrize(("receives", "seconds"), [*enumerate(NOT_YET_SECONDS, 1), (5, None)])
-def test_a_message_that_has_overtaken_what_it_needs_is_hidden_anew(
-    receives: int, seconds: int | None
-) -> None:
-    queue = Queue(refuses=False)
-    assert has_overtaken(queue, receives, NotYet("Soon.")) == [{"itemIdentifier": "m1"}]
-    assert queue.hidden == ([("url", "r1", seconds)] if seconds else [])
+    each = [{**record, "receiptHandle": f"r{n}"} for n, record in enumerate(records(2))]
+    assert failed_of(each, handle, queue) == ["message-1"]
+    hidden = {"QueueUrl": "url", "ReceiptHandle": "r1", "VisibilityTimeout": NOT_YET_SECONDS[0]}
+    assert queue.hidden == [hidden] * is_hidden
     assert len(NOT_YET_SECONDS) == names.PUBLISH.max_receives - 1
-
-
-def test_a_message_that_fails_otherwise_waits_for_the_timeout_of_its_queue() -> None:
-    queue = Queue(refuses=False)
-    assert has_overtaken(queue, 1, TryLater("A throttle.")) == [{"itemIdentifier": "m1"}]
-    assert queue.hidden == []
-
-
-def test_a_message_that_cannot_be_hidden_anew_comes_again_all_the_same() -> None:
-    assert has_overtaken(Queue(refuses=True), 1, NotYet("Soon.")) == [{"itemIdentifier": "m1"}]
