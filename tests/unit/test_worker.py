@@ -97,6 +97,16 @@ def redriven(message_id: str, first: str) -> dict[str, Any]:
     }
 
 
+def test_a_message_that_was_moved_tells_both_its_times() -> None:
+    first = {"DataType": "String", "StringValue": "1795000000000"}
+    moved = {**redriven("second", "first"), "MessageAttributes": {"first_sent_at": first}}
+    seen: list[Received] = []
+    assert failed_of(sqs_event(QUEUE, [moved])["Records"], seen.append) == []
+    assert [(each.sent_at, each.first_sent_at) for each in seen] == [
+        (1_795_000_500_000, 1_795_000_000_000)
+    ]
+
+
 def test_an_attribute_that_is_no_string_is_not_believed() -> None:
     """Of a binary one, an event has no string, or null."""
     dlq = Dlq()
@@ -242,20 +252,24 @@ class Queue(Dlq):
 
 
 @pytest.mark.parametrize(
-    ("error", "refuses", "is_hidden"),
-    [(NotYet("Soon."), False, True), (NotYet("Soon."), True, False), (TryLater(""), False, False)],
+    ("receives", "error", "refuses", "is_hidden"),
+    [
+        (4, NotYet("Soon."), False, True),
+        (5, NotYet("Soon."), False, False),
+        (1, NotYet("Soon."), True, False),
+        (1, TryLater("A throttle."), False, False),
+    ],
 )
-def test_a_message_that_has_overtaken_what_it_needs_comes_again_soon_if_the_queue_lets_it(
-    error: Exception, refuses: bool, is_hidden: bool
+def test_a_message_that_has_overtaken_what_it_needs_is_hidden_anew_but_for_the_last_time(
+    receives: int, error: Exception, refuses: bool, is_hidden: bool
 ) -> None:
     queue = Queue(refuses=refuses)
 
-    def handle(received: Received) -> None:
-        if received.body == "1":
-            raise error
+    def handle(_received: Received) -> None:
+        raise error
 
-    each = [{**record, "receiptHandle": f"r{n}"} for n, record in enumerate(records(2))]
-    assert failed_of(each, handle, queue) == ["message-1"]
-    hidden = {"QueueUrl": "url", "ReceiptHandle": "r1", "VisibilityTimeout": NOT_YET_SECONDS[0]}
+    received = {**record(1, receives), "receiptHandle": "r1"}
+    assert failed_of([received], handle, queue) == ["message-1"]
+    hidden = {"QueueUrl": "url", "ReceiptHandle": "r1", "VisibilityTimeout": NOT_YET_SECONDS[-1]}
     assert queue.hidden == [hidden] * is_hidden
     assert len(NOT_YET_SECONDS) == names.PUBLISH.max_receives - 1
