@@ -69,11 +69,6 @@ def test_a_user_over_the_rate_is_told_when_to_come_back_and_leaves_nothing(ben: 
     assert ben.follow("ada", AT + INTERVAL_MS).is_active
 
 
-def test_another_user_is_not_touched_by_it(ben: Ben) -> None:
-    fill(ben)
-    assert ben.following.follow("cleo", "ada", asked_at=AT).is_active
-
-
 def test_an_unfollow_is_never_refused_and_gives_no_follow_back(ben: Ben) -> None:
     fill(ben)
     for each in publishers(RATE.limit):

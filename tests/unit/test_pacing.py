@@ -135,15 +135,6 @@ def test_a_new_worker_doubles_up_to_its_ceiling_however_often_it_asks(
     assert pace.rate == ceiling
 
 
-def test_the_slow_start_bounds_what_a_new_worker_sends() -> None:
-    pace, now, sent = Pace(10_000.0, burst=MAX_PUTS), 1000.0, 0
-    while (now := send(pace, now)) < 1000.0 + DOUBLING_SECONDS:
-        sent += MAX_PUTS
-        pace.answered(MAX_PUTS, 0, now)
-    # The rate doubles meanwhile, and one batch may have been allowed before.
-    assert sent <= 10_000 * FIRST_SHARE * (BURST_SECONDS + 2 * DOUBLING_SECONDS) + MAX_PUTS
-
-
 def test_the_first_throttle_ends_the_slow_start_at_once() -> None:
     pace = Pace(10_000.0)
     pace.answered(MAX_PUTS, 0, 5.0)
@@ -167,13 +158,6 @@ def test_after_a_rest_a_tenth_of_a_second_or_the_lanes_burst_may_go_at_once(
 ) -> None:
     pace = at_its_ceiling(ceiling, now=begin, burst=burst)
     assert sent_at_once(pace, begin + rest) == entries
-
-
-def test_asking_again_at_the_same_time_allows_nothing_more() -> None:
-    pace = at_its_ceiling(1_000.0, now=5.0)
-    sent_at_once(pace, 5.0)
-    asked = {pace.may_send_at(MAX_PUTS, 5.0) for _ in range(100)}
-    assert asked == {5.0 + MAX_PUTS / 1_000.0}
 
 
 @pytest.mark.parametrize("ceiling", [0.5, 1.0, 10.0, 24.0])
@@ -217,15 +201,6 @@ def test_the_throttled_share_counts_all_answers_of_the_window() -> None:
     assert pace.rate == 1_000.0
     pace.answered(0, 0, 5.0 + WINDOW_SECONDS)
     assert pace.rate == pytest.approx(1_000.0 * (1 - 0.25 * 1.25 / 2))
-
-
-def test_a_throttle_lowers_the_rate_only_once() -> None:
-    pace = at_its_ceiling(1_000.0, now=5.0)
-    pace.answered(20, 10, 5.0)
-    fallen = pace.rate
-    for window in range(1, 5):
-        pace.answered(MAX_PUTS, 0, 5.0 + window * WINDOW_SECONDS)
-    assert pace.rate >= fallen
 
 
 def test_an_answer_about_no_entries_changes_nothing() -> None:
