@@ -46,12 +46,8 @@ def test_every_number_of_the_contract_has_its_limit() -> None:
         for name, value in vars(contract).items()
         if name.startswith(("MAX_", "MIN_", "DEFAULT_"))
     }
-    page = limits_page()
+    page = (files.TODAY / files.LIMITS).read_text()
     assert not {value for value in limits if not re.search(rf"\b{value:,}\b", page)}
-
-
-def limits_page() -> str:
-    return (files.TODAY / files.LIMITS).read_text()
 
 
 def test_the_document_is_valid_openapi() -> None:
@@ -60,15 +56,11 @@ def test_the_document_is_valid_openapi() -> None:
 
 def test_every_route_and_parameter_is_described_and_nothing_else() -> None:
     assert set(OPERATIONS) == set(contract.ROUTES)
+    assert len({operation.id for operation in OPERATIONS.values()}) == len(OPERATIONS)
     assert set(QUERY) == {name for route in contract.ROUTES for name in route.query}
     assert set(PATH) == {
         name for route in contract.ROUTES for name in re.findall(r"{(\w+)}", route.path)
     }
-
-
-def test_every_operation_has_a_name_of_its_own() -> None:
-    ids = [operation.id for operation in OPERATIONS.values()]
-    assert len(ids) == len(set(ids))
 
 
 @pytest.mark.parametrize("route", contract.ROUTES, ids=lambda route: route.key)

@@ -33,10 +33,6 @@ def keys(*ids: str, age_ms: int = 120_001) -> list[Key]:
     return [Key(each, times.to_text(NOW - age_ms)) for each in ids]
 
 
-def test_the_key_of_an_open_fanout_tells_its_age() -> None:
-    assert accepted_at(fanout("a", age=120).open_key) == AT
-
-
 @pytest.mark.parametrize(
     ("after", "expected"),
     [("", "abcd"), ("b", "cdab"), ("bb", "cdab"), ("d", "abcd"), ("zzz", "abcd")],
@@ -128,6 +124,7 @@ def test_a_key_tells_that_an_unread_fanout_is_large() -> None:
     key = Key("large", accepted_at(large.open_key), is_large(large.open_key))
     assert oldest([key], {}, now_ms=NOW) == Oldest(0, 300)
     ids = ("post", "large")
+    assert key.accepted_at == times.to_text(NOW - 300_000)
     assert not any(is_large(fanout(each, segments=n).open_key) for each in ids for n in (0, 1))
     # The row decides, if it was read.
     assert oldest([key], {"large": replace(large, segments=1)}, now_ms=NOW) == Oldest(300, 0)

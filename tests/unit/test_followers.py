@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from fanfold import clock, cursor, names
 from fanfold.contract import MAX_CURSOR_CHARS
-from fanfold.errors import BadInput, FollowersClosed
-from fanfold.follows import density, followers, ring
+from fanfold.errors import BadInput
+from fanfold.follows import followers, ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.followers import COUNT_READS, PAGE_READS, Followers
 from fanfold.follows.ring_reader import MAX_READS, Page, Read
@@ -147,20 +147,6 @@ def test_a_cursor_that_is_no_place_among_followers_is_refused(position: str) -> 
         followers_of(Publisher()).list("ada", "ada", limit=5, after=after)
 
 
-def test_followers_are_their_publishers_alone_unless_the_stage_shows_them_to_users() -> None:
-    publisher = Publisher([("bob", 0)])
-    closed, opened = followers_of(publisher), followers_of(publisher, names.USERS)
-    for here, user in ((closed, "ada"), (opened, "ada"), (opened, "eve")):
-        assert here.list(user, "ada", limit=5, after=None) == (["bob"], None)
-        assert here.count(user, "ada") == (1, True)
-    reads = len(publisher.reads)
-    with pytest.raises(FollowersClosed):
-        closed.list("eve", "ada", limit=5, after=None)
-    with pytest.raises(FollowersClosed):
-        closed.count("eve", "ada")  # though it is cached
-    assert len(publisher.reads) == reads
-
-
 @pytest.mark.parametrize("is_frozen", [False, True])
 def test_a_count_is_read_again_after_a_minute(
     monkeypatch: pytest.MonkeyPatch, is_frozen: bool
@@ -191,12 +177,3 @@ def test_a_count_of_more_shards_than_may_be_read_is_an_estimate() -> None:
     assert COUNT_READS <= len(publisher.reads) < COUNT_READS + MAX_READS
     assert not found.exact
     assert found.followers == pytest.approx(400, rel=0.2)
-
-
-def test_a_count_is_exact_up_to_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(density, "SAMPLE_EDGES", 20)
-    for count, exact in ((19, True), (21, False)):
-        publisher = Publisher([(f"user-{number}", 0) for number in range(count)])
-        found = followers_of(publisher).count("ada", "ada")
-        assert found.exact is exact
-        assert not exact or found.followers == count

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fanfold import contract
 from fanfold.errors import BadInput, TooLarge
 from functions import _intake
-from functions._intake import FollowAdded, FollowRemoved, PostDeleted, PostPublished, PostUpdated
+from functions._intake import PostPublished
 
 PUBLISHED: dict[str, Any] = {
     "version": 1,
@@ -33,14 +33,6 @@ def sentence_of(raw: str) -> str:
     with pytest.raises(BadInput) as refused:
         _intake.read_publish_request(raw)
     return refused.value.sentence
-
-
-def test_a_request_with_every_field_is_read() -> None:
-    wish = _intake.read_publish_request(
-        '{"published_at":"2026-11-20T18:00:00.123Z","body":{"title":"Hello"}}'
-    )
-    assert wish.published_at == "2026-11-20T18:00:00.123Z"
-    assert wish.body == {"title": "Hello"}
 
 
 @pytest.mark.parametrize("raw", ["{}", '{"published_at":null,"body":null}'])
@@ -108,38 +100,6 @@ def test_any_request_is_read_or_refused_in_one_short_ascii_sentence(raw: str) ->
 # The queue
 
 
-@pytest.mark.parametrize(
-    ("content", "model"),
-    [
-        (PUBLISHED, PostPublished),
-        ({**PUBLISHED, "type": "post.updated", "body": {}}, PostUpdated),
-        ({**PUBLISHED, "type": "post.deleted"}, PostDeleted),
-        (
-            {"version": 1, "type": "follow.added", "user_id": "b", "publisher_id": "a"},
-            FollowAdded,
-        ),
-        (
-            {"version": 1, "type": "follow.removed", "user_id": "b", "publisher_id": "a"},
-            FollowRemoved,
-        ),
-    ],
-)
-def test_a_message_becomes_the_event_of_its_type(
-    content: dict[str, Any], model: type[_intake.Event]
-) -> None:
-    assert type(_intake.read_event(content)) is model
-
-
-def test_every_type_of_the_contract_is_read() -> None:
-    assert set(_intake.EVENTS) == {
-        contract.POST_PUBLISHED,
-        contract.POST_UPDATED,
-        contract.POST_DELETED,
-        contract.FOLLOW_ADDED,
-        contract.FOLLOW_REMOVED,
-    }
-
-
 @pytest.mark.parametrize("name", ["publisher_id", "ref_id"])
 def test_a_field_that_is_missing_or_null_is_named(name: str) -> None:
     content = {key: value for key, value in PUBLISHED.items() if key != name}
@@ -148,23 +108,18 @@ def test_a_field_that_is_missing_or_null_is_named(name: str) -> None:
             _intake.read_event(each)
 
 
-@pytest.mark.parametrize("ref_id", ["a b", "a#b", "a/b", "", "x" * 129])
-def test_an_invalid_id_is_named(ref_id: str) -> None:
-    with pytest.raises(BadInput, match="'ref_id' is not a valid id; use 1 to 128 characters"):
-        _intake.read_event({**PUBLISHED, "ref_id": ref_id})
-
-
 @pytest.mark.parametrize(
     ("ref_id", "says"),
     [
-        (5, "is not a string; send one"),
-        (True, "is not a string; send one"),
-        (["a"], "is not a string; send one"),
-        ("\ud800", "holds half a surrogate pair; send whole characters"),
+        ("", "is not a valid id; use 1 to 128 characters"),
+        ("a b", "is not a valid id; use 1 to 128 characters"),
+        (5, "is not a string; send one.$"),
+        (True, "is not a string; send one.$"),
+        ("\ud800", "holds half a surrogate pair; send whole characters.$"),
     ],
 )
-def test_an_id_that_is_no_text_is_named(ref_id: Any, says: str) -> None:
-    with pytest.raises(BadInput, match=f"^'ref_id' {says}\\.$"):
+def test_an_id_that_is_none_is_named(ref_id: Any, says: str) -> None:
+    with pytest.raises(BadInput, match=f"^'ref_id' {says}"):
         _intake.read_event({**PUBLISHED, "ref_id": ref_id})
 
 
@@ -217,31 +172,15 @@ def test_a_body_is_measured_in_bytes_of_utf_8(character: str, size: int) -> None
         _intake.body_text({"x": character * (room // size + 1)})
 
 
-@pytest.mark.parametrize("value", ["\ud800", ["\udfff"], {"\ud800": 1}])
-def test_a_body_with_half_a_surrogate_pair_is_refused(value: Any) -> None:
-    with pytest.raises(BadInput, match="'body' holds half a surrogate pair; send whole"):
-        _intake.body_text({"x": value})
-
-
 def nested(depth: int) -> str:
     """A request whose body has this many levels, of objects and lists in turn."""
     pairs, one = divmod(depth, 2)
     return '{"body":' + '{"x":[' * pairs + '{"x":' * one + "1" + "}" * one + "]}" * pairs + "}"
 
 
-@pytest.mark.parametrize("depth", [1, 2, 99, 100])
-def test_a_body_may_be_nested_a_hundred_levels_deep(depth: int) -> None:
-    body = _intake.read_publish_request(nested(depth)).body
+@pytest.mark.parametrize("depth", [101, 256, 900])
+def test_a_body_may_be_nested_a_hundred_levels_deep_and_no_more(depth: int) -> None:
+    body = _intake.read_publish_request(nested(100)).body
     assert json.loads(_intake.body_text(body)) == body
-
-
-@pytest.mark.parametrize("depth", [101, 255, 256, 300, 900])
-def test_a_body_of_more_levels_is_refused_with_their_number(depth: int) -> None:
     with pytest.raises(BadInput, match="'body' is nested more than 100 levels deep; flatten"):
-        _intake.body_text(_intake.read_publish_request(nested(depth)).body)
-
-
-@pytest.mark.parametrize("depth", [2_000, 3_000])
-def test_a_body_too_deep_for_the_parser_is_refused(depth: int) -> None:
-    with pytest.raises(BadInput, match="nested"):
         _intake.body_text(_intake.read_publish_request(nested(depth)).body)

@@ -164,15 +164,6 @@ def test_a_process_remembers_as_many_reports_as_it_may(monkeypatch: pytest.Monke
     assert ids(found) == ["message-1"], "the oldest is forgotten first"
 
 
-def test_the_oldest_letter_of_all_queues_is_measured_from_when_it_was_sent() -> None:
-    found, letters = reports(message(1), message(2, "too long"), message(3, moved=True))
-    assert found.oldest_seconds(found.peek(), now_ms=SENT + 1500) == 1.5
-    letters.messages[1]["Attributes"]["SentTimestamp"] = str(SENT - 500)
-    assert found.oldest_seconds(found.peek(), now_ms=SENT + 1500) == 2
-    letters.messages.clear()
-    assert found.oldest_seconds(found.peek(), now_ms=SENT + 1500) == 0
-
-
 def test_what_is_not_known_of_a_letter_is_empty() -> None:
     (found,) = (
         reports({"MessageId": "m", "Body": "b", "ReceiptHandle": "r"})[0].queues["Publish"].peek()

@@ -112,14 +112,6 @@ def test_deliveries_of_all_threads_end_each_with_its_own_entries() -> None:
     assert set(table.written) == wanted
 
 
-def test_a_loop_can_be_used_again_and_again() -> None:
-    table = Table()
-    loop, pace = Loop(table), Pace(1e6)
-    for _ in range(3):
-        assert loop.run(delivery(30, pace), entry("post")) == Done(30)
-    assert table.uses == 3
-
-
 def test_deliveries_take_turns() -> None:
     """A post with few followers does not wait behind one with many."""
     table, pace = Table(), Pace(1e6, burst=10_000)
@@ -164,19 +156,12 @@ def test_each_delivery_stops_at_its_own_time() -> None:
     assert isinstance(short, HandBack)
 
 
-def test_an_error_ends_only_the_delivery_that_met_it() -> None:
+@pytest.mark.parametrize("answered", [ValueError("refused"), ("nobody",)], ids=["error", "lie"])
+def test_an_answer_that_is_an_error_or_cannot_be_believed_ends_only_its_delivery(
+    answered: Any,
+) -> None:
     def answer(call: Call) -> Any:
-        return ValueError("refused") if call.job.entry.sort_key.endswith("post-1") else WRITTEN
-
-    good, bad = at_once(Loop(Table(answer)), *(delivery(100, Pace(1e6)) for _ in range(2)))
-    assert good == Done(100)
-    assert isinstance(bad, Failed)
-    assert str(bad.error) == "refused"
-
-
-def test_an_answer_that_cannot_be_believed_ends_only_its_delivery() -> None:
-    def answer(call: Call) -> Any:
-        return ("nobody",) if call.job.entry.sort_key.endswith("post-1") else WRITTEN
+        return answered if call.job.entry.sort_key.endswith("post-1") else WRITTEN
 
     good, bad, fine = at_once(Loop(Table(answer)), *(delivery(100, Pace(1e6)) for _ in range(3)))
     assert good == fine == Done(100)

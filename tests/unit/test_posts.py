@@ -67,18 +67,6 @@ def test_an_id_of_somebody_else_is_taken_until_it_expires(posts: Posts) -> None:
     assert posts.add(OTHER, now=SECOND + 100) == read(posts) == OTHER
 
 
-@pytest.mark.parametrize("is_there", [False, True])
-def test_a_retraction_leaves_a_tombstone_with_its_own_time(posts: Posts, is_there: bool) -> None:
-    if is_there:
-        posts.add(POST, now=SECOND)
-    retract(posts)
-    stone = read(posts)
-    assert stone
-    assert (stone.deleted, stone.publisher_id, stone.body) == (True, "ada", "")
-    assert stone.expires_at == SECOND + 900
-    assert posts.add(POST, now=SECOND) == stone, "its publish comes too late"
-
-
 def test_a_second_retraction_changes_nothing(posts: Posts) -> None:
     """Or copies of a message would keep the id taken for ever."""
     retract(posts)
@@ -154,15 +142,6 @@ def test_a_publisher_edits_its_own_living_post_alone(
     with pytest.raises(refusal):
         edit(posts, "2", at, publisher)
     assert read(posts) == before
-
-
-def test_nothing_of_an_edit_is_left_after_a_retraction(posts: Posts) -> None:
-    posts.add(replace(POST, first_body_hash="h"), now=SECOND)
-    edit(posts, "2")
-    retract(posts)
-    stone = read(posts)
-    assert stone
-    assert (stone.body, stone.edited_at, stone.first_body_hash) == ("", "", "")
 
 
 def test_an_edit_costs_its_larger_body_and_a_page_of_a_feed_one_unit() -> None:

@@ -95,14 +95,6 @@ def test_a_message_has_its_group_and_at_most_sqss_longest_delay() -> None:
     assert first["MessageBody"] == '{"n":1}'
 
 
-def test_only_failed_entries_are_sent_again(slept: list[float]) -> None:
-    sqs = FakeSqs(lambda call, ids: ids[1::3] if call == 1 else [])
-    queue(sqs).send(*messages(10))
-    assert sqs.bodies() == list(range(10))
-    assert [entry["MessageBody"] for entry in sqs.calls[1]] == ['{"n":1}', '{"n":4}', '{"n":7}']
-    assert len(slept) == 1
-
-
 def test_entries_that_fail_in_every_attempt_raise_unsent() -> None:
     sqs = FakeSqs(lambda _call, ids: [ids[-1]])
     with pytest.raises(Unsent, match="1 of 10 messages"):

@@ -204,31 +204,3 @@ def test_a_question_is_one_batch_and_a_round_all_that_is_pending(pending: int) -
     assert orders_for(Remedy.ROUND, fanout) == pending
     assert orders_for(Remedy.ASK_PLAN, fanout) == 1
     assert orders_for(Remedy.STALL, fanout) == 0
-
-
-def test_what_is_never_answered_costs_a_bounded_number_of_messages_and_stalls() -> None:
-    """Ask it every minute for three weeks: 16 questions, the last after nine days, then the end."""
-    fanout, now, sent = row(420, sent_at=ago(421)), NOW, 0
-    fanout = replace(fanout, expires_at=NOW // 1000 + 30 * 86_400)
-    while (what := remedy_for(fanout, now_ms=now, paused_ms=0)) is not Remedy.STALL:
-        if what is Remedy.ASK:
-            sent += orders_for(what, fanout)
-            fanout = replace(fanout, asked_at=now, asks=fanout.asks + 1)
-        now += 60_000
-    assert sent == MAX_ASKS * 2
-    assert 8 * DAY < (now - NOW) / 1000 < 10 * DAY
-
-
-def test_what_is_always_answered_and_lost_is_sent_ten_times_and_stalls() -> None:
-    """Each question comes out a minute later, and all that a round sends is lost."""
-    fanout, now, rounds, asks = row(420, sent_at=ago(421)), NOW, 0, 0
-    fanout = replace(fanout, expires_at=NOW // 1000 + 30 * 86_400)
-    while (what := remedy_for(fanout, now_ms=now, paused_ms=0)) is not Remedy.STALL:
-        if what is Remedy.ASK:
-            asks += 1
-            fanout = replace(fanout, asked_at=now, asks=fanout.asks + 1, came_out=now)
-        elif what is Remedy.ROUND:
-            rounds += 1
-            fanout = replace(fanout, sent_at=now, rounds=fanout.rounds + 1)
-        now += 60_000
-    assert (rounds, asks) == (MAX_ROUNDS, MAX_ROUNDS + 1)

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from botocore.exceptions import (
     ClientError,
-    ConnectionClosedError,
     ConnectTimeoutError,
     EndpointConnectionError,
     NoCredentialsError,
@@ -34,9 +33,6 @@ def client_error(code: str, status: int = 400, **more: Any) -> ClientError:
 @pytest.mark.parametrize(
     "error",
     [
-        client_error("ProvisionedThroughputExceededException"),
-        client_error("ThrottlingException"),
-        client_error("RequestLimitExceeded"),
         client_error("InternalServerError", 500),
         client_error("NeverHeardOf", 503),
         client_error("TransactionConflictException"),
@@ -47,7 +43,6 @@ def client_error(code: str, status: int = 400, **more: Any) -> ClientError:
             CancellationReasons=[{"Code": "None"}, {"Code": "ThrottlingError"}],
         ),
         EndpointConnectionError(endpoint_url=URL),
-        ConnectionClosedError(endpoint_url=URL),
         ConnectTimeoutError(endpoint_url=URL),
         ReadTimeoutError(endpoint_url=URL),
         Unsent("refused"),
@@ -130,9 +125,7 @@ def test_throttling_reasons_are_found_in_both_spellings(field: str) -> None:
         "TableWriteKeyRangeThroughputExceeded",
         "TableWriteAccountLimitExceeded",
     }
-
-
-def test_a_throttle_may_have_no_reasons() -> None:
+    # A throttle may have none.
     assert throttling_reasons(client_error("ThrottlingException")) == frozenset()
     assert throttling_reasons(KeyError("x")) == frozenset()
 

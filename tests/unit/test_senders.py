@@ -56,11 +56,6 @@ def test_who_is_not_named_acts_for_nobody(sender_id: str) -> None:
     assert not may(sender_id, "tv")
 
 
-def test_rules_of_one_sender_add_up() -> None:
-    assert may(SHOP, "shop")
-    assert may(SHOP, "sale")
-
-
 @pytest.mark.parametrize("ref_id", DOORS_OWN, ids=["of a key", "at random"])
 def test_nobody_takes_an_id_that_the_door_of_users_makes_unless_its_rule_says_so(
     ref_id: str,

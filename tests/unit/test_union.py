@@ -49,11 +49,12 @@ def window(random: Random, keys: set[str]) -> Window:
 
 
 @pytest.mark.parametrize("is_up", [False, True])
-@pytest.mark.parametrize("seed", range(200))
-def test_a_union_is_as_one_range_whatever_its_parts_and_windows_hold(
-    seed: int, is_up: bool
-) -> None:
-    random = Random(f"{seed}")
+def test_a_union_is_as_one_range_whatever_its_parts_and_windows_hold(is_up: bool) -> None:
+    for seed in range(200):
+        unite(Random(f"{seed}"), is_up=is_up)
+
+
+def unite(random: Random, *, is_up: bool) -> None:
     span = random.choice((8, 60))
     sets = [
         {key(random.randrange(1, span)) for _ in range(random.choice((0, 1, 5, 30)))}
