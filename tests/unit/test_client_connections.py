@@ -15,37 +15,27 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.upper(), raising=False)
 
 
-def test_without_a_proxy_the_api_is_called_directly() -> None:
-    assert pool_for(API).proxy is None
-
-
 @pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy"])
-def test_a_proxy_of_the_environment_is_used(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(variable, "http://proxy.example.com:3128")
+def test_a_proxy_of_the_environment_is_used_with_the_name_and_password_of_its_address(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert pool_for(API).proxy is None
+    monkeypatch.setenv(variable, "http://user:p%40ss@proxy.example.com:3128")
     pool = pool_for(API)
     assert isinstance(pool, urllib3.ProxyManager)
     assert pool.proxy is not None
-    assert pool.proxy.url == "http://proxy.example.com:3128"
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1:4566", "localhost:4566", "[::1]:4566"])
-def test_a_local_engine_is_called_directly_whatever_the_environment_names(
-    host: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HTTP_PROXY", "http://proxy.example.com:3128")
-    assert pool_for(f"http://{host}/_aws").proxy is None
-
-
-def test_a_host_of_no_proxy_is_called_directly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.com:3128")
-    monkeypatch.setenv("NO_PROXY", ".amazonaws.com")
-    assert pool_for(API).proxy is None
-
-
-def test_a_proxy_gets_the_name_and_password_of_its_address(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", "http://user:p%40ss@proxy.example.com:3128")
-    pool = pool_for(API)
-    assert isinstance(pool, urllib3.ProxyManager)
+    assert (pool.proxy.host, pool.proxy.port) == ("proxy.example.com", 3128)
     assert pool.proxy_headers == {"proxy-authorization": "Basic dXNlcjpwQHNz"}
+
+
+@pytest.mark.parametrize(
+    "url", [API, *(f"http://{host}:4566/_aws" for host in ("127.0.0.1", "localhost", "[::1]"))]
+)
+def test_a_host_of_no_proxy_and_a_local_engine_are_called_directly(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://proxy.example.com:3128")
+    if url == API:
+        monkeypatch.setenv("NO_PROXY", ".amazonaws.com")
+    assert pool_for(url).proxy is None
