@@ -7,20 +7,18 @@ import pickle
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from email.message import Message
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 import fanfold_client
 from fanfold import clock, contract, json_text
 from fanfold_client import Failed, Fanfold, NoAnswer, Refused
+from tests.wire.server import CLOSE, Call, Reply, Server, reply, serving
 
 pytestmark = pytest.mark.network
 
@@ -36,86 +34,49 @@ NOW_MS = 1_795_506_420_000  # 2026-11-24T07:47:00Z
 LOST = 0  # the status of an answer that never comes: the connection is closed
 
 
-class Request(NamedTuple):
-    command: str
-    path: str
-    headers: Message
-    sent: bytes
-
-
 @dataclass
-class Server:
+class Script:
     """Answers the requests one after the other, and the last answer again and again."""
 
-    script: list[tuple[int, Any, dict[str, str]]] = field(default_factory=list)
-    requests: list[Request] = field(default_factory=list)
-    url: str = ""
-    connections: int = 0
-    # In place of the script.
-    answer: Callable[[Request], tuple[int, Any, dict[str, str]]] | None = None
+    server: Server
+    replies: list[Reply] = field(default_factory=list)
 
-    def answers(self, status: int, content: Any = None, **headers: str) -> Server:
+    def answers(self, status: int, content: Any = None, **headers: str) -> Script:
+        raw = content if isinstance(content, bytes) else json.dumps(content).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.script.append((status, content, named))
+        answer = reply(b"" if status == 204 else raw, f"{status} Said", headers=named)
+        self.replies.append(Reply(b"", CLOSE) if status == LOST else answer)
         return self
+
+    def answer(self, _call: Call) -> Reply:
+        return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+
+    @property
+    def requests(self) -> list[Call]:
+        return self.server.calls
+
+    @property
+    def url(self) -> str:
+        return f"{self.server.url}/prefix"
 
     @property
     def lines(self) -> list[str]:
-        return [f"{request.command} {request.path}" for request in self.requests]
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    scripted: Server
-
-    def setup(self) -> None:
-        super().setup()
-        self.scripted.connections += 1
-
-    def answer(self) -> None:
-        sent = self.rfile.read(int(self.headers.get("content-length", 0)))
-        server = self.scripted
-        request = Request(self.command, self.path, self.headers, sent)
-        server.requests.append(request)
-        status, content, headers = server.answer(request) if server.answer else server.script[0]
-        if len(server.script) > 1:
-            del server.script[0]
-        if status == LOST:
-            self.close_connection = True
-            return
-        raw = content if isinstance(content, bytes) else json.dumps(content, default=str).encode()
-        raw = b"" if status == 204 else raw
-        self.send_response(status)
-        for name, value in {"content-length": str(len(raw)), **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        for part in content if isinstance(content, Iterator) else [raw]:
-            with suppress(OSError):  # where the client has given up
-                self.wfile.write(part)
-
-    do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 - the library's names
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        return [f"{request.method} {request.path}" for request in self.requests]
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    scripted = Server()
-    handler = type("Scripted", (Handler,), {"scripted": scripted})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as listener:
-        listener.daemon_threads = True
-        threading.Thread(target=listener.serve_forever, args=(0.01,), daemon=True).start()
-        scripted.url = f"http://127.0.0.1:{listener.server_port}/prefix"
-        yield scripted
-        listener.shutdown()
+def server() -> Iterator[Script]:
+    with serving() as listening:
+        script = Script(listening)
+        listening.answer = script.answer
+        yield script
 
 
 Connect = Callable[..., Fanfold]
 
 
 @pytest.fixture
-def connect(server: Server) -> Iterator[Connect]:
+def connect(server: Script) -> Iterator[Connect]:
     """Clients of the server, whose connections are closed after the test."""
     made: list[Fanfold] = []
 
@@ -190,18 +151,17 @@ CALLS: list[tuple[Callable[[Fanfold], Any], str, Any, Any]] = [
 
 @pytest.mark.parametrize(("call", "line", "sent", "content"), CALLS, ids=[c[1] for c in CALLS])
 def test_each_method_is_one_request_of_its_route(
-    server: Server, api: Fanfold, call: Callable[[Fanfold], Any], line: str, sent: Any, content: Any
+    server: Script, api: Fanfold, call: Callable[[Fanfold], Any], line: str, sent: Any, content: Any
 ) -> None:
     is_list = isinstance(content, str)
     answer = {content: [{"id": 1}], "next": None} if is_list else content
     server.answers(204 if content is None else 200, answer)
     assert call(api) == ([{"id": 1}] if is_list else content)
     assert server.lines == [line.replace(" ", " /prefix", 1)]
-    headers = server.requests[0].headers
-    assert headers["authorization"] == f"Bearer {TOKEN}"
-    assert headers["user-agent"].startswith("fanfold-python/0.")
-    raw = server.requests[0].sent
-    given = json.loads(raw) if raw else None
+    (request,) = server.requests
+    assert request.header("authorization") == f"Bearer {TOKEN}"
+    assert request.header("user-agent").startswith("fanfold-python/0.")
+    given = request.content if request.body else None
     assert given == (sent | {"published_at": None} if line.startswith("POST") else sent)
 
 
@@ -213,19 +173,19 @@ def test_there_is_a_method_for_every_route() -> None:
 
 
 def test_a_publish_whose_answer_was_lost_is_sent_again_with_its_key(
-    server: Server, api: Fanfold, pauses: list[float]
+    server: Script, api: Fanfold, pauses: list[float]
 ) -> None:
     server.answers(LOST).answers(LOST).answers(202, ACCEPTED)
     assert api.publish({"title": "Hello"}) == ACCEPTED
-    keys = [request.headers["idempotency-key"] for request in server.requests]
+    keys = [request.header("idempotency-key") for request in server.requests]
     assert len(keys) == 3
     assert len(set(keys)) == 1
-    assert len({request.sent for request in server.requests}) == 1
+    assert len({request.body for request in server.requests}) == 1
     assert pauses == [0.75, 1.5]
     api.publish()
-    assert server.requests[-1].headers["idempotency-key"] not in keys
+    assert server.requests[-1].header("idempotency-key") not in keys
     api.publish(key="mine")
-    assert server.requests[-1].headers["idempotency-key"] == "mine"
+    assert server.requests[-1].header("idempotency-key") == "mine"
 
 
 @pytest.mark.parametrize(
@@ -238,7 +198,7 @@ def test_a_publish_whose_answer_was_lost_is_sent_again_with_its_key(
     ],
 )
 def test_at_least_the_time_of_retry_after_is_waited_with_jitter(
-    server: Server, api: Fanfold, pauses: list[float], status: int, retry_after: str, pause: float
+    server: Script, api: Fanfold, pauses: list[float], status: int, retry_after: str, pause: float
 ) -> None:
     server.answers(status, {}, retry_after=retry_after).answers(202, ACCEPTED)
     assert api.publish() == ACCEPTED
@@ -246,7 +206,7 @@ def test_at_least_the_time_of_retry_after_is_waited_with_jitter(
 
 
 def test_what_passes_after_many_attempts_is_answered_if_there_is_time(
-    server: Server, connect: Connect, pauses: list[float]
+    server: Script, connect: Connect, pauses: list[float]
 ) -> None:
     for _ in range(26):
         server.answers(502, b"<html>Bad Gateway</html>")
@@ -260,7 +220,7 @@ def test_what_passes_after_many_attempts_is_answered_if_there_is_time(
 
 @pytest.mark.parametrize("status", [LOST, 429, 502, 503, 504])
 def test_no_attempt_begins_after_the_deadline(
-    server: Server, api: Fanfold, pauses: list[float], status: int
+    server: Script, api: Fanfold, pauses: list[float], status: int
 ) -> None:
     server.answers(status, {})
     with pytest.raises(Failed) as failed:
@@ -271,26 +231,26 @@ def test_no_attempt_begins_after_the_deadline(
 
 
 def test_an_answer_that_drips_is_given_up_when_the_time_is_over(
-    server: Server, api: Fanfold, pauses: list[float]
+    server: Script, api: Fanfold, pauses: list[float]
 ) -> None:
-    many = 1_000_000
+    server.answers(200, b" " * 1_000_000)
 
-    def drips() -> Iterator[bytes]:
+    def drip(call: Call) -> Reply:
         pauses.append(api.seconds + 1)
-        yield from (b" " for _ in range(many))
+        return server.answer(call)
 
-    server.answers(200, drips(), content_length=str(many))
+    server.server.answer = drip
     with pytest.raises(NoAnswer, match="got no answer: it did not end in time"):
         api.unread()
     assert len(server.requests) == 1
 
 
-def test_threads_keep_their_connections(server: Server, api: Fanfold) -> None:
+def test_threads_keep_their_connections(server: Script, api: Fanfold) -> None:
     server.answers(200, {"unread": 0})
     with ThreadPoolExecutor(16) as threads:
         list(threads.map(lambda _: api.unread(), range(160)))
     assert len(server.requests) == 160
-    assert server.connections <= 16
+    assert server.server.opened <= 16
 
 
 @pytest.mark.parametrize(
@@ -304,14 +264,14 @@ def test_threads_keep_their_connections(server: Server, api: Fanfold) -> None:
     ],
 )
 def test_a_failed_publish_tells_its_key_and_whether_it_may_have_been_carried_out(
-    server: Server, api: Fanfold, statuses: list[int], may_be_done: bool
+    server: Script, api: Fanfold, statuses: list[int], may_be_done: bool
 ) -> None:
     for status in statuses:
         server.answers(status, PROBLEM)
     with pytest.raises(Failed) as failed:
         api.publish({"title": "Hello"})
     assert failed.value.may_be_done is may_be_done
-    sent = {request.headers["idempotency-key"] for request in server.requests}
+    sent = {request.header("idempotency-key") for request in server.requests}
     assert sent == {failed.value.key}
     with pytest.raises(Failed) as failed:
         api.unread()
@@ -320,7 +280,7 @@ def test_a_failed_publish_tells_its_key_and_whether_it_may_have_been_carried_out
 
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_token_function_that_fails_is_a_failure_with_the_key_of_the_publish(
-    server: Server, connect: Connect, is_lost: bool
+    server: Script, connect: Connect, is_lost: bool
 ) -> None:
     tokens = iter([TOKEN] * is_lost)
     api = connect(lambda _: next(tokens))
@@ -333,27 +293,27 @@ def test_a_token_function_that_fails_is_a_failure_with_the_key_of_the_publish(
 
 
 def test_a_repeated_edit_tells_how_long_ago_it_was_asked_for(
-    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    server: Script, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api = connect()
     server.answers(LOST).answers(503, {}).answers(200, {"ref_id": "r1"})
     api.edit("r1", {})
-    ages = [request.headers["request-age"] for request in server.requests]
+    ages = [request.header("request-age") for request in server.requests]
     assert ages == ["0", "750", "2250"]
     api.retract("r1")
-    assert "request-age" not in server.requests[-1].headers
+    assert not server.requests[-1].header("request-age")
     # A machine that sleeps between two attempts stops one of its clocks.
     asleep = iter([0, 0, 4_000_000])
     monkeypatch.setattr(clock, "now_ms", lambda: NOW_MS + next(asleep, 4_000_000))
     monkeypatch.setattr(clock, "monotonic", lambda: 0.0)
     server.answers(LOST).answers(200, {"ref_id": "r1"})
-    del server.script[0]
+    del server.replies[0]
     connect(seconds=10_000).edit("r1", {})
-    assert server.requests[-1].headers["request-age"] == str(contract.MAX_REQUEST_AGE_MS)
+    assert server.requests[-1].header("request-age") == str(contract.MAX_REQUEST_AGE_MS)
 
 
 def test_a_wait_beyond_the_deadline_is_not_begun(
-    server: Server, api: Fanfold, pauses: list[float]
+    server: Script, api: Fanfold, pauses: list[float]
 ) -> None:
     server.answers(429, {}, retry_after="86400")
     with pytest.raises(Refused) as refused:
@@ -362,7 +322,7 @@ def test_a_wait_beyond_the_deadline_is_not_begun(
 
 
 def test_a_problem_document_is_an_error_that_is_not_sent_again(
-    server: Server, api: Fanfold
+    server: Script, api: Fanfold
 ) -> None:
     server.answers(404, PROBLEM, apigw_requestid="JKJaXmPLvHcESHA=")
     with pytest.raises(Refused) as refused:
@@ -386,7 +346,7 @@ def test_a_problem_document_is_an_error_that_is_not_sent_again(
     ],
 )
 def test_the_answer_of_a_gateway_has_no_type_and_its_words_as_detail(
-    server: Server, api: Fanfold, status: int, content: Any, detail: str
+    server: Script, api: Fanfold, status: int, content: Any, detail: str
 ) -> None:
     server.answers(status, content)
     with pytest.raises(Refused) as refused:
@@ -396,11 +356,11 @@ def test_the_answer_of_a_gateway_has_no_type_and_its_words_as_detail(
 
 
 def test_a_500_of_a_gateway_is_tried_again_and_that_of_the_api_is_not(
-    server: Server, api: Fanfold
+    server: Script, api: Fanfold
 ) -> None:
     server.answers(500, {"message": "Internal Server Error"}).answers(200, {"unread": 0})
     assert api.unread() == {"unread": 0}
-    server.script = []
+    server.replies.clear()
     server.answers(500, {**PROBLEM, "type": f"{contract.PROBLEMS_PAGE}#internal"})
     with pytest.raises(Refused):
         api.unread()
@@ -409,11 +369,11 @@ def test_a_500_of_a_gateway_is_tried_again_and_that_of_the_api_is_not(
 
 @pytest.mark.parametrize("content", [b"<html>Sign in to this network</html>", b"", b"\xff"])
 def test_an_answer_that_is_not_json_is_none_of_the_api(
-    server: Server, api: Fanfold, content: bytes
+    server: Script, api: Fanfold, content: bytes
 ) -> None:
     server.answers(200, content).answers(200, {"unread": 3})
     assert api.unread() == {"unread": 3}
-    server.script = []
+    server.replies.clear()
     server.answers(200, content)
     with pytest.raises(NoAnswer, match="and no JSON, so not by the API"):
         api.unread()
@@ -421,7 +381,7 @@ def test_an_answer_that_is_not_json_is_none_of_the_api(
 
 @pytest.mark.parametrize("content", [{}, [], None, "hello", {"entries": []}])
 def test_an_answer_without_what_is_due_is_none_of_the_api(
-    server: Server, api: Fanfold, content: Any
+    server: Script, api: Fanfold, content: Any
 ) -> None:
     server.answers(200, content)
     calls: list[Callable[[], Any]] = [
@@ -433,7 +393,7 @@ def test_an_answer_without_what_is_due_is_none_of_the_api(
     for call in calls:
         with pytest.raises(NoAnswer, match="without what is due, so not by the API"):
             call()
-    server.script = []
+    server.replies.clear()
     server.answers(204)
     with pytest.raises(NoAnswer, match="without what is due"):
         api.unread()
@@ -453,7 +413,7 @@ MISTAKES: list[tuple[Callable[[Fanfold], Any], str]] = [
 
 @pytest.mark.parametrize(("call", "sentence"), MISTAKES)
 def test_what_cannot_be_sent_is_a_value_error_of_one_sentence(
-    server: Server, api: Fanfold, call: Callable[[Fanfold], Any], sentence: str
+    server: Script, api: Fanfold, call: Callable[[Fanfold], Any], sentence: str
 ) -> None:
     server.answers(200, PAGE)
     with pytest.raises(ValueError, match=sentence) as mistake:
@@ -464,7 +424,7 @@ def test_what_cannot_be_sent_is_a_value_error_of_one_sentence(
 
 @pytest.mark.parametrize("token", ["", "a\nb", "a b", "é", HALF])
 def test_a_token_that_no_header_can_hold_is_refused_and_not_quoted(
-    server: Server, token: str
+    server: Script, token: str
 ) -> None:
     for given in (token, lambda _: token):
         with pytest.raises(ValueError, match="must be printable ASCII") as mistake:
@@ -473,7 +433,7 @@ def test_a_token_that_no_header_can_hold_is_refused_and_not_quoted(
     assert server.lines == []
 
 
-def test_where_nothing_listens_there_is_no_answer_and_the_request_is_named(server: Server) -> None:
+def test_where_nothing_listens_there_is_no_answer_and_the_request_is_named(server: Script) -> None:
     api = Fanfold("http://127.0.0.1:1", TOKEN, seconds=1)
     with pytest.raises(NoAnswer, match=r"^GET http://127.0.0.1:1/v1/timeline/unread got no answer"):
         api.unread()
@@ -512,7 +472,7 @@ def test_a_call_has_some_time(seconds: float) -> None:
 
 
 def test_a_token_function_that_takes_all_the_time_leaves_none_to_send(
-    server: Server, connect: Connect, pauses: list[float]
+    server: Script, connect: Connect, pauses: list[float]
 ) -> None:
     api = connect(lambda _: pauses.append(60) or TOKEN)
     with pytest.raises(NoAnswer, match="was not sent: its time was over"):
@@ -521,7 +481,7 @@ def test_a_token_function_that_takes_all_the_time_leaves_none_to_send(
 
 
 def test_after_a_401_the_token_function_is_asked_once_more(
-    server: Server, connect: Connect
+    server: Script, connect: Connect
 ) -> None:
     refused: list[str | None] = []
     tokens = iter(["old", "new", "newer"])
@@ -535,12 +495,12 @@ def test_after_a_401_the_token_function_is_asked_once_more(
     api.unread()
     api.unread()
     assert refused == [None, "old", None]
-    sent = [request.headers["authorization"] for request in server.requests]
+    sent = [request.header("authorization") for request in server.requests]
     assert sent == ["Bearer old", "Bearer new", "Bearer newer"]
 
 
 def test_a_second_401_is_told_and_so_is_the_first_of_a_token_that_stays(
-    server: Server, connect: Connect
+    server: Script, connect: Connect
 ) -> None:
     server.answers(401, {"message": "Unauthorized"})
     asked: list[str | None] = []
@@ -556,7 +516,7 @@ def test_a_second_401_is_told_and_so_is_the_first_of_a_token_that_stays(
 
 
 def test_threads_whose_token_was_refused_share_the_renewed_one(
-    server: Server, connect: Connect
+    server: Script, connect: Connect
 ) -> None:
     together = threading.Barrier(8)
     asked: list[str] = []
@@ -567,43 +527,46 @@ def test_threads_whose_token_was_refused_share_the_renewed_one(
         asked.append(refused)
         return "new"
 
-    def answer(request: Request) -> tuple[int, Any, dict[str, str]]:
-        if request.headers["authorization"] == "Bearer new":
-            return 200, {"unread": 0}, {}
-        together.wait()
-        return 401, {"message": "Unauthorized"}, {}
+    server.answers(401, {"message": "Unauthorized"}).answers(200, {"unread": 0})
+    refusal, renewed = server.replies
 
-    server.answer = answer
+    def answer(request: Call) -> Reply:
+        if request.header("authorization") == "Bearer new":
+            return renewed
+        together.wait()
+        return refusal
+
+    server.server.answer = answer
     api = connect(token)
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(lambda _: api.unread(), range(8))) == [{"unread": 0}] * 8
     assert asked == ["old"]
 
 
-def test_each_attempt_asks_for_the_token_of_its_time(server: Server, connect: Connect) -> None:
+def test_each_attempt_asks_for_the_token_of_its_time(server: Script, connect: Connect) -> None:
     tokens = iter(["old", "new"])
     api = connect(lambda _: next(tokens))
     server.answers(503, {}).answers(200, {"unread": 0})
     api.unread()
-    sent = [request.headers["authorization"] for request in server.requests]
+    sent = [request.header("authorization") for request in server.requests]
     assert sent == ["Bearer old", "Bearer new"]
     assert "secret" not in repr(Fanfold(server.url, "secret"))
 
 
-def test_members_that_are_not_known_yet_do_no_harm(server: Server, api: Fanfold) -> None:
+def test_members_that_are_not_known_yet_do_no_harm(server: Script, api: Fanfold) -> None:
     server.answers(200, {**PAGE, "entries": [{"ref_id": "r1", "new": 1}], "newer": {}})
     assert list(api.timeline.older()) == [{"ref_id": "r1", "new": 1}]
 
 
 def test_a_body_is_sent_digit_for_digit_and_may_be_read_so(
-    server: Server, connect: Connect
+    server: Script, connect: Connect
 ) -> None:
     api = connect(loads=partial(json.loads, parse_float=Decimal))
     server.answers(200, b'{"body": {"price": 1.10}}')
     price = api.edit("r1", json_text.read('{"price":1.10}', what="It"))["body"]["price"]  # type: ignore[typeddict-item]
     assert str(price) == "1.10"
     api.edit("r1", {"price": price, "others": [Decimal("1E+2"), {"is": Decimal(0)}]})
-    assert [request.sent for request in server.requests] == [
+    assert [request.body for request in server.requests] == [
         b'{"body":{"price":1.10}}',
         b'{"body":{"price":1.10,"others":[1E+2,{"is":0}]}}',
     ]
@@ -611,7 +574,7 @@ def test_a_body_is_sent_digit_for_digit_and_may_be_read_so(
         api.edit("r1", {"price": Decimal("NaN")})
 
 
-def test_lists_go_on_to_their_end_even_over_an_empty_page(server: Server, api: Fanfold) -> None:
+def test_lists_go_on_to_their_end_even_over_an_empty_page(server: Script, api: Fanfold) -> None:
     server.answers(200, {"followers": [{"user_id": "a"}], "next": "c 1"})
     server.answers(200, {"followers": [], "next": "c2"})
     server.answers(200, {"followers": [{"user_id": "b"}], "next": None})
@@ -624,7 +587,7 @@ def entries(*ref_ids: str) -> list[dict[str, str]]:
     return [{"ref_id": ref_id} for ref_id in ref_ids]
 
 
-def test_older_goes_down_to_the_end_within_its_bounds(server: Server, api: Fanfold) -> None:
+def test_older_goes_down_to_the_end_within_its_bounds(server: Script, api: Fanfold) -> None:
     server.answers(200, {"entries": entries("c"), "next": "n", "previous": "p", "partial": True})
     server.answers(200, {"entries": entries("b", "a"), "next": None, "previous": "p"})
     assert list(api.timeline.older(limit=2, until="2026-11-20")) == entries("c", "b", "a")
@@ -633,7 +596,7 @@ def test_older_goes_down_to_the_end_within_its_bounds(server: Server, api: Fanfo
 
 
 def test_newer_goes_up_while_there_is_more_and_shows_late_entries_once(
-    server: Server, api: Fanfold
+    server: Script, api: Fanfold
 ) -> None:
     first = {"entries": entries("d", "late", "had"), "next": "n", "previous": "p1", "more": True}
     server.answers(200, first)
@@ -645,7 +608,7 @@ def test_newer_goes_up_while_there_is_more_and_shows_late_entries_once(
     assert queries == ["limit=100&after=p0", "limit=100&after=p1"]
 
 
-def test_a_page_that_came_before_a_failure_is_not_lost(server: Server, api: Fanfold) -> None:
+def test_a_page_that_came_before_a_failure_is_not_lost(server: Script, api: Fanfold) -> None:
     server.answers(200, {"entries": entries("d"), "next": "n", "previous": "p1", "more": True})
     server.answers(404, PROBLEM)
     pages = api.timeline.newer("p0")

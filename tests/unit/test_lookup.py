@@ -53,7 +53,7 @@ class Tables:
         database.create(*map(schema_of, names.TABLES))
         self.client = dynamodb.Client(database)
         self.calls: list[str] = []
-        self.unprocessed: list[set[str]] = []  # tables, by call
+        self.hot = ""  # a table of which no row is processed
         self.plain, self.client.call = self.client.call, self.call  # type: ignore[method-assign]
         client: Any = self.client
         self.ledger = Ledger(client, names.FANOUTS.name)
@@ -66,12 +66,9 @@ class Tables:
     def call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         self.calls.append(operation)
         answer = self.plain(operation, request)
-        if operation == "BatchGetItem" and self.unprocessed:
-            left = self.unprocessed.pop(0)
-            wanted = {each: keys for each, keys in request["RequestItems"].items() if each in left}
-            for table in wanted:
-                answer["Responses"].pop(table, None)
-            answer["UnprocessedKeys"] = wanted
+        if operation == "BatchGetItem" and self.hot:
+            answer["Responses"].pop(self.hot, None)
+            answer["UnprocessedKeys"] = {self.hot: request["RequestItems"][self.hot]}
         return answer
 
 
@@ -114,38 +111,17 @@ def test_only_the_publishers_own_followers_are_read_beside_the_rows(
     assert tables.lookup.find_with_followers("post-1", publisher) == KNOWN._replace(first_page=page)
 
 
-def test_nothing_is_found_where_there_is_nothing(tables: Tables) -> None:
-    assert tables.lookup.find("post-2", "ada") == Found(None, None, 0)
-    assert tables.lookup.find_with_followers("post-2", "ada") == Found(None, None, 0)
-
-
-def test_most_publishers_have_no_row(tables: Tables) -> None:
+def test_a_publisher_without_a_row_is_at_the_lowest_level(tables: Tables) -> None:
+    assert tables.lookup.find("post-2", "bea") == Found(None, None, 0)
     tables.ledger.open(replace(ROW, fanout_id="post-2", publisher_id="bea"))
     assert tables.lookup.find("post-2", "bea").level == 0
-
-
-EVERY = {names.FANOUTS.name, names.POSTS.name, names.PUBLISHERS.name}
-
-
-@pytest.mark.parametrize("beside", [False, True])
-@pytest.mark.parametrize(
-    "left", [[{names.POSTS.name}], [{names.PUBLISHERS.name}], [EVERY, {names.FANOUTS.name}]]
-)
-def test_a_row_that_was_not_processed_is_not_missing(
-    tables: Tables, monkeypatch: pytest.MonkeyPatch, left: list[set[str]], beside: bool
-) -> None:
-    monkeypatch.setattr(clock, "sleep", lambda _seconds: None)
-    tables.unprocessed = list(left)
-    find = tables.lookup.find_with_followers if beside else tables.lookup.find
-    assert find("post-1", "ada")._replace(first_page=None) == KNOWN
-    assert tables.calls.count("BatchGetItem") == 1 + len(left)
 
 
 def test_rows_that_are_never_processed_are_tried_later(
     tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clock, "sleep", lambda _seconds: None)
-    tables.unprocessed = [{names.POSTS.name}] * 100
+    tables.hot = names.POSTS.name
     with pytest.raises(TryLater, match="1 rows of Posts could not be read"):
         tables.lookup.find("post-1", "ada")
     assert batch_get.ATTEMPTS <= tables.calls.count("BatchGetItem") <= batch_get.ATTEMPTS + 1

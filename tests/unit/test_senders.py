@@ -28,29 +28,18 @@ def may(sender_id: str, actor: str, carried: str = "", takes: str = "") -> bool:
     return True
 
 
-@pytest.mark.parametrize("actor", ["news-", "news-1", "tv"])
-def test_a_role_acts_for_what_its_rule_names_in_any_session(actor: str) -> None:
-    assert may(f"{NEWS}:any-session", actor)
-    assert may(NEWS, actor)
-
-
-@pytest.mark.parametrize("actor", ["news", "tv2", "t", "News-1", "shop", "xnews-1"])
-def test_a_role_acts_for_nobody_else(actor: str) -> None:
-    assert not may(f"{NEWS}:news-1", actor)
+@pytest.mark.parametrize("sender_id", [NEWS, f"{NEWS}:any-session"])
+def test_a_role_acts_for_what_its_rule_names_in_any_session_and_for_nobody_else(
+    sender_id: str,
+) -> None:
+    assert all(may(sender_id, each) for each in ("news-", "news-1", "tv"))
+    others = ("news", "tv2", "t", "News-1", "shop", "xnews-1")
+    assert not any(may(sender_id, each) for each in others)
 
 
 @pytest.mark.parametrize(
     "sender_id",
-    [
-        "",
-        UNKNOWN,
-        "AROANEWSNEWSNEW",
-        f"x{NEWS}",
-        f" {NEWS}",
-        f"{SHOP}:{NEWS}",
-        "123456789012",
-        "\u00e9",
-    ],
+    ["", UNKNOWN, NEWS[:-1], f"x{NEWS}", f" {NEWS}", f"{SHOP}:{NEWS}", "\u00e9"],
 )
 def test_who_is_not_named_acts_for_nobody(sender_id: str) -> None:
     assert not may(sender_id, "tv")
@@ -93,16 +82,12 @@ def test_who_may_act_for_everybody_with_some_ids_alone_is_not_believed_about_a_f
     assert may(WIDE, "ada", carried=NEWS)
 
 
-def test_a_refusal_of_an_id_names_it_and_what_to_do() -> None:
-    with pytest.raises(
-        NotTheirs, match=f"'{SHOP}' may not take the ref_id 'news:1' for 'shop'.*'senders'.*redrive"
-    ):
-        SENDERS.check("shop", sender_id=SHOP, carried="", takes="news:1")
-
-
-def test_a_refusal_names_the_sender_and_what_to_do() -> None:
+def test_a_refusal_names_the_sender_the_id_and_what_to_do() -> None:
     with pytest.raises(NotTheirs, match=f"'{NEWS}' may not act for 'ada'.*'senders'.*redrive"):
         SENDERS.check("ada", sender_id=f"{NEWS}:session", carried="")
+    may_not = f"'{SHOP}' may not take the ref_id 'news:1' for 'shop'.*'senders'.*redrive"
+    with pytest.raises(NotTheirs, match=may_not):
+        SENDERS.check("shop", sender_id=SHOP, carried="", takes="news:1")
 
 
 def test_who_may_act_for_everybody_moves_a_letter_back_with_its_first_senders_rights() -> None:
@@ -112,11 +97,6 @@ def test_who_may_act_for_everybody_moves_a_letter_back_with_its_first_senders_ri
     assert not may(OPERATOR, "ada", carried=f"{OPERATOR} {NEWS} {OPERATOR}")
     assert not may(OPERATOR, "ada", carried=UNKNOWN)
     assert may(OPERATOR, "ada")
-
-
-def test_nobody_else_is_believed_about_a_first_sender() -> None:
-    assert not may(NEWS, "ada", carried=OPERATOR)
-    assert may(NEWS, "tv", carried="AROANOBODYNOBODY")
 
 
 @given(st.text(), st.text())

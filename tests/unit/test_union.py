@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -130,17 +129,6 @@ def test_a_window_that_is_one_post_behind_takes_the_one_that_the_head_tells_of(
     assert list(window.keys) == list(map(key, expected))
     assert [each.sort_key for each in window.entries] == window.keys
     assert windows.of(now) == window
-
-
-@pytest.mark.parametrize(
-    "change", [{"seq": 2, "last": key(9)}, {"seq": 1}, {"seq": 1, "version": 2, "last": key(9)}]
-)
-def test_a_window_that_is_further_behind_or_told_no_key_is_read_again(
-    change: dict[str, Any],
-) -> None:
-    windows = Windows()
-    windows.keep(ADA, entries([key(5), key(3)]), True, since=SINCE)
-    assert windows.of(ADA._replace(**change)) is None
 
 
 def test_a_window_that_was_never_read_again_stays_bounded() -> None:
