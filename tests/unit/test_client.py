@@ -474,7 +474,7 @@ def test_a_call_has_some_time(seconds: float) -> None:
 def test_a_token_function_that_takes_all_the_time_leaves_none_to_send(
     server: Script, connect: Connect, pauses: list[float]
 ) -> None:
-    api = connect(lambda _: pauses.append(60) or TOKEN)
+    api = connect(lambda _: pauses.append(60) or TOKEN)  # type: ignore[func-returns-value]
     with pytest.raises(NoAnswer, match="was not sent: its time was over"):
         api.unread()
     assert server.lines == []
@@ -504,7 +504,7 @@ def test_a_second_401_is_told_and_so_is_the_first_of_a_token_that_stays(
 ) -> None:
     server.answers(401, {"message": "Unauthorized"})
     asked: list[str | None] = []
-    asking = connect(lambda refused: asked.append(refused) or "same")
+    asking = connect(lambda refused: asked.append(refused) or "same")  # type: ignore[func-returns-value]
     for _ in range(2):
         with pytest.raises(Refused, match="401"):
             asking.unread()

@@ -58,9 +58,9 @@ class Edges(EdgesTable):
         return page
 
 
-def followers_of(publisher: Publisher, readers: str = names.PUBLISHER) -> Followers:
+def followers_of(publisher: Publisher) -> Followers:
     shards: Any = publisher
-    return Followers(Edges(publisher), shards, readers)
+    return Followers(Edges(publisher), shards, names.PUBLISHER)
 
 
 def pages(publisher: Publisher, limit: int) -> list[list[str]]:
