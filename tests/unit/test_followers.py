@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fanfold import clock, cursor, names
 from fanfold.contract import MAX_CURSOR_CHARS
-from fanfold.errors import BadInput
+from fanfold.errors import BadInput, FollowersClosed
 from fanfold.follows import followers, ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.followers import COUNT_READS, PAGE_READS, Followers
@@ -58,9 +58,9 @@ class Edges(EdgesTable):
         return page
 
 
-def followers_of(publisher: Publisher) -> Followers:
+def followers_of(publisher: Publisher, readers: str = names.PUBLISHER) -> Followers:
     shards: Any = publisher
-    return Followers(Edges(publisher), shards, names.PUBLISHER)
+    return Followers(Edges(publisher), shards, readers)
 
 
 def pages(publisher: Publisher, limit: int) -> list[list[str]]:
@@ -145,6 +145,20 @@ def test_a_cursor_that_is_no_place_among_followers_is_refused(position: str) -> 
     after = cursor.encode(cursor.Cursor.at(position))
     with pytest.raises(BadInput, match="not one that this service wrote"):
         followers_of(Publisher()).list("ada", "ada", limit=5, after=after)
+
+
+def test_followers_are_their_publishers_alone_unless_the_stage_shows_them_to_users() -> None:
+    publisher = Publisher([("bob", 0)])
+    closed, opened = followers_of(publisher), followers_of(publisher, names.USERS)
+    for here, user in ((closed, "ada"), (opened, "ada"), (opened, "eve")):
+        assert here.list(user, "ada", limit=5, after=None) == (["bob"], None)
+        assert here.count(user, "ada") == (1, True)
+    reads = len(publisher.reads)
+    with pytest.raises(FollowersClosed):
+        closed.list("eve", "ada", limit=5, after=None)
+    with pytest.raises(FollowersClosed):
+        closed.count("eve", "ada")  # though it is cached
+    assert len(publisher.reads) == reads
 
 
 @pytest.mark.parametrize("is_frozen", [False, True])

@@ -71,6 +71,8 @@ def test_a_second_retraction_changes_nothing(posts: Posts) -> None:
     """Or copies of a message would keep the id taken for ever."""
     retract(posts)
     stone = read(posts)
+    assert stone
+    assert (stone.deleted, stone.publisher_id, stone.expires_at) == (True, "ada", SECOND + 900)
     posts.retract("post-1", "ada", retracted_at=AT + 1_000, expires_at=SECOND + 999)
     assert read(posts) == stone
 

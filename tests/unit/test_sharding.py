@@ -154,6 +154,13 @@ def test_only_the_last_two_growths_say_whether_growing_helps() -> None:
 # The rate of follows
 
 
+def test_a_window_without_counts_is_empty() -> None:
+    shards = Shards(window=NOW // WINDOW_MS, follows=500, follows_before=1_000)
+    assert shards.rate(NOW + WINDOW_MS) == pytest.approx(500 / 5)
+    assert shards.rate(NOW + WINDOW_MS + 2_500) == pytest.approx(250 / 5)
+    assert shards.rate(NOW + 2 * WINDOW_MS) == 0.0
+
+
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(-2 * WINDOW_MS, 10 * WINDOW_MS))
 def test_a_rate_is_never_negative_and_never_more_than_was_counted(
     follows: int, before: int, late_ms: int
