@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,25 +39,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], list[str]]:
-    """Give the command a terminal on which each question gets this answer; return the questions."""
-
-    def answer(yes: bool) -> list[str]:
-        questions: list[str] = []
-
-        def confirm(question: str, *, err: bool) -> bool:
-            assert err, "stdout is for the result"
-            questions.append(question)
-            return yes
-
-        monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
-        monkeypatch.setattr("typer.confirm", confirm)
-        return questions
-
-    return answer
-
-
 def dlq(sqs: Sqs, *arguments: str) -> Ran:
     return run("dlq", *arguments, sqs=sqs, lambda_=FakeLambda())
 
@@ -87,14 +67,10 @@ def test_show_prints_the_whole_body_with_visible_control_characters(
     for value in (letter, AT, "contract", "ada", "bulk"):
         assert value in ran.stdout
     system.clock.advance(MOMENT)
-    shown_json = dlq(sqs, "show", letter, "--queue", "bulk", "--json").json
-    assert shown_json["body"] == ODD + "x" * 5000
-    assert (shown_json["kind"], shown_json["group"], shown_json["receives"]) == (
-        "contract",
-        "ada",
-        2,
-    )
-    assert (shown_json["sent_at"], shown_json["first_sent_at"]) == (AT, AT)
+    found = dlq(sqs, "show", letter, "--queue", "bulk", "--json").json
+    assert found["body"] == ODD + "x" * 5000
+    assert (found["kind"], found["group"], found["receives"]) == ("contract", "ada", 2)
+    assert (found["sent_at"], found["first_sent_at"]) == (AT, AT)
     assert len(shown(system, "BulkDlq")) == 1
     assert len(shown(system, "PublishDlq")) == 12, "what was searched is visible again"
 
@@ -128,26 +104,16 @@ def test_dropped_letters_are_in_a_private_file_and_can_be_restored(
     bury(system, "Bulk", "kept")
     system.clock.advance(5)
     done = dlq(sqs, "drop", post, "--to", "letters.jsonl", "--yes", "--json")
-    assert done.json == {
-        "dropped": 1,
-        "file": "letters.jsonl",
-        "not_dropped": [],
-        "not_found": [],
-        "held": {},
-    }
+    nothing: Any = {"not_dropped": [], "not_found": [], "held": {}}
+    assert done.json == {"dropped": 1, "file": "letters.jsonl", **nothing}
     assert waiting(system) == {"Publish": 0, "Express": 0, "Bulk": 1, "Relation": 0}
     assert len(shown(system, "BulkDlq")) == 1
     file = folder / "letters.jsonl"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     (line,) = lines_of(file)
     attributes = line.pop("attributes")
-    assert line == {
-        "stack": PLACE,
-        "queue": "publish",
-        "id": post,
-        "group": "ada",
-        "body": json.dumps(POST),
-    }
+    where = {"stack": PLACE, "queue": "publish", "id": post, "group": "ada"}
+    assert line == {**where, "body": json.dumps(POST)}
     assert (attributes["first_sent_at"], attributes["kind"]) == (str(AT_MS), "gave_up")
 
     assert dlq(sqs, "restore", str(file)).stdout == "Sent 1 letter back.\n"
@@ -185,9 +151,10 @@ def test_drop_wants_either_ids_or_a_whole_queue(
 
 
 def test_the_question_says_what_dropping_means(
-    system: System, sqs: Sqs, folder: Path, answers: Callable[[bool], list[str]]
+    system: System, sqs: Sqs, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = answers(False)
+    monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda _question, *, err: not err)
     for body in (ORDER, ORDER, FOLLOW, "junk"):
         bury(system, "Publish", body)
     for body in ({**POST, "ref_id": "#"}, {**ORDER, "fanout_id": "#"}):
@@ -196,12 +163,10 @@ def test_the_question_says_what_dropping_means(
     bury(system, "Publish", {**SETTLE, "type": "relation.backfill"})
     ran = dlq(sqs, "drop", "--queue", "publish", "--all")
     assert (ran.exit_code, ran.stdout, ran.said) == (1, "", "Nothing was changed.")
-    assert asked == [f"{PLACE}: Drop 8 letters?"]
     assert len(shown(system, "PublishDlq")) == 8, "visible again at once"
     assert list(folder.iterdir()) == []
-    answers(True)
     system.clock.advance(VISIBILITY_SECONDS)
-    said = dlq(sqs, "drop", "--queue", "publish", "--all").said
+    said = dlq(sqs, "drop", "--queue", "publish", "--all", "--yes").said
     assert "2 letters (fanout.plan): nothing is lost: SWEEP asks again" in said
     assert "1 letter (follow.added): a wish that was accepted is lost for good" in said
     for type_ in ("fanout.plan", "post.published"):
@@ -210,17 +175,6 @@ def test_the_question_says_what_dropping_means(
     assert "1 letter (relation.backfill): a follower may miss posts from before" in said
     assert "1 letter (of no known type): nothing here reads such a message" in said
     assert waiting(system)["Publish"] == 0
-
-
-def test_drop_refuses_without_a_terminal_and_without_yes(
-    system: System, sqs: Sqs, folder: Path
-) -> None:
-    bury(system, "Bulk", "1")
-    ran = dlq(sqs, "drop", "--queue", "bulk", "--all")
-    assert fails(ran, "there is no terminal to ask on. --yes answers")
-    assert list(folder.iterdir()) == []
-    (record,) = shown(system, "BulkDlq")
-    assert record["attributes"]["ApproximateReceiveCount"] == "1", "it was not even looked for"
 
 
 @pytest.mark.parametrize("is_link", [False, True])
@@ -273,7 +227,8 @@ def test_file_and_folder_are_on_the_disk_before_anything_is_deleted(
 
     monkeypatch.setattr("fanfold_cli.kept_file.os.fsync", fsync)
     monkeypatch.setattr(system.sqs, "delete_message_batch", deleting)
-    dlq(sqs, "drop", letter, "--to", "file", "--yes")
+    ran = dlq(sqs, "drop", letter, "--to", "file", "--yes")
+    assert ran.stdout == "Dropped 1 letter; file holds it.\n"
     assert steps == [f"file of {(folder / 'file').stat().st_size} bytes", "folder", "delete"]
 
 
@@ -344,26 +299,6 @@ def test_letters_that_sqs_does_not_delete_are_named_and_not_counted(
     assert all(letter in done.said for letter in left)
 
 
-def test_letters_that_were_held_for_too_long_are_not_dropped(
-    system: System,
-    sqs: Sqs,
-    folder: Path,
-    answers: Callable[[bool], list[str]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    answers(True)
-    letter = bury(system, "Bulk", "1")
-
-    def ponder(_question: str, *, err: bool) -> bool:
-        system.clock.advance(holding.HIDDEN_SECONDS)
-        return err
-
-    monkeypatch.setattr("typer.confirm", ponder)
-    assert fails(dlq(sqs, "drop", letter), "visible to others again, so nothing more was done")
-    assert list(folder.iterdir()) == []
-    assert len(shown(system, "BulkDlq")) == 1
-
-
 def test_letters_that_were_dropped_before_the_time_was_over_are_counted(
     system: System, sqs: Sqs, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -378,19 +313,15 @@ def test_letters_that_were_dropped_before_the_time_was_over_are_counted(
     monkeypatch.setattr(DeadLetterQueue, "delete_page", delete_page)
     ran = dlq(sqs, "drop", "--queue", "bulk", "--all", "--yes", "--to", "gone")
     assert fails(ran, "Dropped before: 10 letters; gone holds all that were to go")
+    assert "Run the command again" in ran.said
     assert len((folder / "gone").read_text().splitlines()) == 12
     assert len(shown(system, "BulkDlq")) == 2
 
 
 def test_letters_that_were_held_while_the_machine_slept_are_not_dropped(
-    system: System,
-    sqs: Sqs,
-    folder: Path,
-    answers: Callable[[bool], list[str]],
-    monkeypatch: pytest.MonkeyPatch,
+    system: System, sqs: Sqs, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its monotonic clock stands still meanwhile."""
-    answers(True)
     bury_many(system, "Bulk", 3)
     monkeypatch.setattr("fanfold.clock.monotonic", lambda: 7.0)
 
@@ -398,6 +329,7 @@ def test_letters_that_were_held_while_the_machine_slept_are_not_dropped(
         system.clock.advance(holding.HIDDEN_SECONDS)
         return err
 
+    monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
     monkeypatch.setattr("typer.confirm", sleep)
     ran = dlq(sqs, "drop", "--queue", "bulk", "--all")
     assert fails(ran, "visible to others again, so nothing more was done")
@@ -413,23 +345,6 @@ def test_only_letters_of_which_sqs_says_so_count_as_dropped(
     ran = dlq(sqs, "drop", "--queue", "bulk", "--all", "--yes", "--to", "letters")
     assert (ran.exit_code, ran.stdout) == (1, "Dropped 0 letters; letters holds them.\n")
     assert all(letter in ran.said for letter in ids)
-
-
-def test_a_receipt_that_expires_during_the_deletion_does_not_count_as_dropped(
-    system: System, sqs: Sqs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bury_many(system, "Bulk", 11)
-    delete = system.sqs.delete_message_batch
-
-    def slowly(**request: Any) -> Any:
-        answer = delete(**request)
-        system.clock.advance(holding.HIDDEN_SECONDS)
-        return answer
-
-    monkeypatch.setattr(system.sqs, "delete_message_batch", slowly)
-    ran = dlq(sqs, "drop", "--queue", "bulk", "--all", "--to", "file", "--yes")
-    assert fails(ran, "Run the command again")
-    assert len(shown(system, "BulkDlq")) == 1
 
 
 # restore
@@ -530,12 +445,6 @@ def test_blank_lines_at_the_end_of_a_file_are_no_letters(
     (folder / "letters").write_text(f"{json.dumps(LINE)}\n\n \n")
     assert dlq(sqs, "restore", "letters").stdout == "Sent 1 letter back.\n"
     assert system.waiting("Bulk") == 1
-
-
-def test_a_single_letter_is_spoken_of_in_the_singular(system: System, sqs: Sqs) -> None:
-    letter = bury(system, "Publish", POST)
-    ran = dlq(sqs, "drop", letter, "--to", "one.jsonl", "--yes")
-    assert ran.stdout == "Dropped 1 letter; one.jsonl holds it.\n"
 
 
 def test_a_file_that_is_missing_or_too_long_is_refused(
