@@ -34,11 +34,7 @@ def channels(*arguments: str, threshold: int | None = THRESHOLD, **clients: Any)
 def test_a_stage_where_nobody_has_a_channel_lists_none() -> None:
     ran = channels("list")
     assert (ran.exit_code, ran.stdout) == (0, f"0 of {MOST}.\n")
-    assert channels("list", "--json").json == {
-        "channels": [],
-        "most": MOST,
-        "threshold": THRESHOLD,
-    }
+    assert channels("list", "--json").json == {"channels": [], "most": MOST, "threshold": THRESHOLD}
 
 
 def test_the_list_has_state_posts_and_followers_of_each(system: System) -> None:
@@ -197,9 +193,7 @@ def test_demote_says_what_a_post_costs_again(system: System) -> None:
     assert ada.until == UNTIL
 
 
-def test_demote_says_that_plan_will_give_a_large_publisher_a_channel_again(
-    system: System,
-) -> None:
+def test_demote_says_that_plan_will_give_a_large_publisher_a_channel_again(system: System) -> None:
     system.give_followers(40)
     system.promote("ada", "bea")
     for publisher, is_said in (("ada", True), ("bea", False)):

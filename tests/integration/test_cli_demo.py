@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from fanfold import clock as product_clock
@@ -88,20 +86,6 @@ def test_what_is_not_finished_is_under_way_and_not_lost(
     assert "1 delivery is still under way, see `fanfold fanout list`" in said
     assert demo._difference(run, "reader-1", [], late) is None
     assert "must hold" in str(demo._difference(run, "reader-1", [], set()))
-
-
-def test_a_terminal_of_80_columns_shows_every_id_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = {
-        "ref_id": "0123456789abcdef" * 2,
-        "publisher_id": "publisher-01",
-        "published_at": AT,
-        "body": {"title": "Hello by HTTP"},
-    }
-    console = Console(width=80, file=StringIO())
-    console.print(demo._table("reader-1", [entry]))
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "publisher-01" in shown
-    assert "\N{HORIZONTAL ELLIPSIS}" not in shown
 
 
 @pytest.mark.parametrize(("delivered", "code"), [(2, 0), (1, 1)])

@@ -140,6 +140,10 @@ def fails(ran: Ran, sentence: str) -> bool:
     return ran.exit_code == 1 and sentence in ran.said
 
 
+def unavailable(**_request: Any) -> Any:
+    raise error("ServiceUnavailable", 503)
+
+
 def test_every_queue_can_be_named() -> None:
     assert [name.value for name in QueueName] == list(QUEUES)
     assert tuple(QUEUES.values()) == names.QUEUES
@@ -308,14 +312,14 @@ def test_expired_posts_stay_visible_and_are_reported(system: System, old_sqs: Sq
     assert left["messageId"] == expired
 
 
+def interrupt(*_arguments: Any, **_request: Any) -> Any:
+    raise KeyboardInterrupt
+
+
 def test_a_redrive_that_is_interrupted_says_where_the_messages_are(
     system: System, old_sqs: Sqs
 ) -> None:
     ids = bury_many(system, "Publish", 3)
-
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
     old_sqs.before_send = interrupt
     done = redrive(old_sqs, "--queue", "publish")
     assert (done.exit_code, done.stdout) == (130, "")
@@ -465,6 +469,11 @@ def test_a_letter_that_went_back_and_is_not_deleted_is_said(
     done = redrive(old_sqs, "--queue", "bulk")
     assert done.stdout == "Moved 2 messages back.\n"
     assert "SQS did not delete 2 letters that went back: the next redrive moves" in done.said
+    monkeypatch.setattr(system.sqs, "delete_message_batch", unavailable)
+    system.clock.advance(holding.HIDDEN_SECONDS)
+    done = redrive(old_sqs, "--queue", "bulk")
+    assert fails(done, "The redrive of bulk stopped; run it again.")
+    assert done.stdout == "Moved 2 messages back.\n"
 
 
 # redrive, by a move task of SQS
@@ -477,9 +486,6 @@ def test_ctrl_c_ends_a_move_task_or_says_that_it_goes_on_and_how_to_end_it(
     monkeypatch.setattr("fanfold_cli.redriving.MAX_LOOPED", 4)
     sqs = Sqs(system)
     bury_many(system, "Bulk", 8)
-
-    def interrupt(_seconds: float) -> None:
-        raise KeyboardInterrupt
 
     def refuse(**_request: Any) -> Any:
         raise error("AccessDenied", 403)
@@ -658,33 +664,6 @@ def test_a_post_without_a_time_expires_by_its_first_time(system: System, old_sqs
     assert [record["messageId"] for record in shown(system, "PublishDlq")] == [old]
 
 
-def test_a_letter_that_is_redriven_again_and_again_keeps_its_first_time(
-    system: System, old_sqs: Sqs, tmp_path: Path
-) -> None:
-    """And its first id. A worker rejects it again each time."""
-    body = {"version": 1, "type": "follow.added", "user_id": "a b"}
-    first = bury(system, "Publish", body, group="p")
-    sha256 = hashlib.sha256(json.dumps(body).encode()).hexdigest()
-    seen = set()
-    for _ in range(3):
-        system.clock.advance(3600)
-        (letter,) = run("dlq", "list", "--json").json["messages"]
-        seen.add(letter["message_id"])
-        system.clock.advance(MOMENT)
-        sent = run("dlq", "show", letter["message_id"], "--json").json
-        assert (sent["first_sent_at"], sent["group"]) == (AT, "p")
-        assert (sent["first_message_id"], sent["sha256"]) == (first, sha256)
-        system.clock.advance(MOMENT)
-        file = str(tmp_path / letter["message_id"])
-        drop = "drop", letter["message_id"], "--yes", "--to", file
-        for command in (drop, ("restore", file)):
-            assert run("dlq", *command, sqs=old_sqs, lambda_=FakeLambda()).exit_code == 0
-        attributes = json.loads(Path(file).read_text())["attributes"]
-        assert (attributes["first_message_id"], attributes["sha256"]) == (first, sha256)
-        system.pump("Publish")  # which rejects it again
-    assert len(seen) == 3, "each time it is another message"
-
-
 def test_an_event_that_would_count_as_new_stays(system: System, old_sqs: Sqs) -> None:
     added = {"version": 1, "type": "follow.added", "user_id": "u", "publisher_id": "ada"}
     plan = {"version": 1, "type": "fanout.plan", "fanout_id": "post-1"}
@@ -722,25 +701,3 @@ def test_an_id_that_no_queue_has_is_said_and_the_others_are_moved(
     assert record["attributes"]["MessageGroupId"] == "ada"
     again = redrive(old_sqs, known)
     assert (again.exit_code, again.stdout) == (1, "Moved 0 messages back.\n")
-
-
-def test_a_letter_that_was_sent_but_not_deleted_comes_twice_and_does_no_harm(
-    system: System, old_sqs: Sqs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    users = system.give_followers(3)
-    post = {"version": 1, "type": "post.published", "publisher_id": "ada", "ref_id": "r"}
-    message_id = bury(system, "Publish", post)
-
-    def fail(**_request: Any) -> Any:
-        raise error("ServiceUnavailable", 503)
-
-    with monkeypatch.context() as broken:
-        broken.setattr(system.sqs, "delete_message_batch", fail)
-        ran = redrive(old_sqs, message_id)
-        assert fails(ran, "The redrive of publish stopped; run it again.")
-        assert ran.stdout == "Moved 1 message back.\n"
-    system.clock.advance(MOMENT)
-    assert redrive(old_sqs, message_id).exit_code == 0
-    assert (system.waiting("Publish"), system.waiting("PublishDlq")) == (2, 0)
-    system.pump()
-    assert system.reached("r") == users

@@ -51,30 +51,21 @@ def lost(system: System, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return users
 
 
-def test_show_prints_the_state_in_the_ledger(system: System) -> None:
-    system.give_followers(3)
-    system.publish()
-    system.pump()
-    shown = run("fanout", "show", POST, "--json")
-    assert shown.exit_code == 0
-    assert shown.json["state"] == "complete"
-    assert (shown.json["delivered"], shown.json["completed_at"]) == (3, AT)
-    table = run("fanout", "show", POST).stdout
-    assert "complete" in table
-    assert "followers_estimated" in table
-    assert "forecast" not in table
-
-
-def test_a_complete_delivery_does_not_look_as_if_the_rest_of_an_estimate_were_lost(
+def test_show_prints_the_state_in_the_ledger_and_calls_no_rest_of_an_estimate_lost(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system.give_followers(3)
     system.publish()
     system.pump()
+    shown = run("fanout", "show", POST, "--json").json
+    assert (shown["state"], shown["delivered"], shown["completed_at"]) == ("complete", 3, AT)
+    table = run("fanout", "show", POST).stdout
+    assert "complete" in table
+    assert "followers_estimated" in table
+    assert "forecast" not in table
     row = Ledger.get
     monkeypatch.setattr(Ledger, "get", lambda *which: replace(must_be(row(*which)), followers=5))
-    shown = run("fanout", "show", POST)
-    assert "5 (a forecast; every follower has the post)" in shown.stdout
+    assert "5 (a forecast; every follower has the post)" in run("fanout", "show", POST).stdout
     assert run("fanout", "show", POST, "--json").json["followers_estimated"] == 5
 
 

@@ -20,6 +20,9 @@ from tests.integration.system import AT, System, error
 DELIVERIES = ["Publish", "Express", "Bulk"]
 
 
+Become = Callable[[str], None]
+
+
 class InUse(Exception):
     """Lambda is changing the mapping just now."""
 
@@ -153,7 +156,7 @@ def test_a_pause_is_for_14_days_at_most(hours: str) -> None:
 
 
 def test_a_resume_keeps_the_note_of_a_pause_that_was_made_while_it_waited(
-    ann: Callable[[str], None], system: System, monkeypatch: pytest.MonkeyPatch
+    ann: Become, system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = FakeLambda()
     run("pause", "--lane", "bulk", *WHY, lambda_=fake)
@@ -223,7 +226,7 @@ def test_an_interrupt_says_how_each_lane_is(
 
 
 @pytest.fixture
-def ann(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def ann(monkeypatch: pytest.MonkeyPatch) -> Become:
     """Who runs the commands: ann, until another name is given."""
 
     def become(who: str) -> None:
@@ -239,7 +242,7 @@ TOLD = f"by user/ann since {AT} until 2026-11-20T20:00:00.123Z: Restore of follo
 
 
 def test_a_pause_keeps_who_when_why_and_until_when_and_show_only_reads(
-    ann: Callable[[str], None], system: System
+    ann: Become, system: System
 ) -> None:
     fake = FakeLambda()
     assert run("pause", "--lane", "bulk", *WHY, lambda_=fake).exit_code == 0
@@ -259,7 +262,7 @@ def test_a_pause_keeps_who_when_why_and_until_when_and_show_only_reads(
 
 
 def test_one_who_has_paused_alone_resumes_without_a_question_once_the_time_is_over(
-    ann: Callable[[str], None], system: System
+    ann: Become, system: System
 ) -> None:
     fake = FakeLambda()
     run("pause", *WHY, lambda_=fake)
@@ -273,7 +276,7 @@ def test_one_who_has_paused_alone_resumes_without_a_question_once_the_time_is_ov
 
 
 @pytest.mark.parametrize("how", ["another", "both", "nobody", "unknown"])
-def test_a_resume_asks_where_another_one_has_paused(ann: Callable[[str], None], how: str) -> None:
+def test_a_resume_asks_where_another_one_has_paused(ann: Become, how: str) -> None:
     fake = FakeLambda("Disabled" if how == "nobody" else "Enabled")
     if how == "unknown":
         ann("")  # STS did not answer, neither then nor now
@@ -292,7 +295,7 @@ def test_a_resume_asks_where_another_one_has_paused(ann: Callable[[str], None], 
     assert run("resume", lambda_=fake).exit_code == 0, "nothing is paused any more"
 
 
-def test_a_resume_before_the_time_is_over_asks_whoever_runs_it(ann: Callable[[str], None]) -> None:
+def test_a_resume_before_the_time_is_over_asks_whoever_runs_it(ann: Become) -> None:
     """Two people in one session of a role have one name."""
     fake = FakeLambda()
     run("pause", *WHY, lambda_=fake)
@@ -303,7 +306,7 @@ def test_a_resume_before_the_time_is_over_asks_whoever_runs_it(ann: Callable[[st
 
 
 def test_a_second_pause_of_the_same_name_keeps_the_reason_and_the_end_of_the_first(
-    ann: Callable[[str], None],
+    ann: Become,
 ) -> None:
     fake = FakeLambda()
     run("pause", "--lane", "bulk", *WHY, lambda_=fake)
@@ -319,7 +322,7 @@ def test_a_second_pause_of_the_same_name_keeps_the_reason_and_the_end_of_the_fir
 
 
 def test_a_second_pause_drops_the_reason_of_a_first_whose_time_is_over(
-    ann: Callable[[str], None], system: System
+    ann: Become, system: System
 ) -> None:
     fake = FakeLambda()
     run("pause", "--lane", "bulk", *WHY, lambda_=fake)
@@ -331,7 +334,7 @@ def test_a_second_pause_drops_the_reason_of_a_first_whose_time_is_over(
 
 @pytest.mark.parametrize("lane", ["all", "publish"])
 def test_a_resume_asks_again_where_somebody_has_paused_while_it_asked(
-    ann: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, lane: str
+    ann: Become, monkeypatch: pytest.MonkeyPatch, lane: str
 ) -> None:
     """What was paused already, or what was running."""
     fake = FakeLambda()
@@ -362,9 +365,7 @@ def test_a_resume_asks_again_where_somebody_has_paused_while_it_asked(
     assert "user/bob" in shown
 
 
-def test_a_note_of_a_pause_that_another_tool_ended_is_over_with_the_next_pause(
-    ann: Callable[[str], None],
-) -> None:
+def test_a_note_of_a_pause_that_another_tool_ended_is_over_with_the_next_pause(ann: Become) -> None:
     fake = FakeLambda()
     run("pause", *WHY, lambda_=fake)
     fake.states = dict.fromkeys(DELIVERIES, "Enabled")
@@ -396,7 +397,7 @@ def test_a_pause_that_cannot_be_noted_is_a_pause(system: System) -> None:
 
 
 def test_a_note_has_only_what_a_tag_may_have_and_no_more_than_fits(
-    ann: Callable[[str], None], system: System
+    ann: Become, system: System
 ) -> None:
     ann("assumed-role/" + "x" * 200 + "/ann,smith")
     fake = FakeLambda()

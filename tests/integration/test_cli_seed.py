@@ -27,9 +27,17 @@ from fanfold_cli.local.home import Home
 from tests.integration.cli import FakeLambda, Patched, Ran, Stack, outputs, run
 from tests.integration.system import AT_MS, REGION, Clock, System, error
 
+Write = Callable[[int], str]
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moto's transactions roll back the writes of others."""
+    monkeypatch.setattr(seeding, "THREADS", 1)
+
 
 @pytest.fixture
-def graph(tmp_path: Path) -> Callable[[int], str]:
+def graph(tmp_path: Path) -> Write:
     def write(count: int) -> str:
         path = tmp_path / "follows.csv"
         lines = [f"ada,user-{number}" for number in range(count)]
@@ -69,21 +77,16 @@ def hot_table(system: System) -> Patched:
     return hot
 
 
-def test_an_import_lets_its_publisher_grow_and_says_so_once(
-    system: System, graph: Callable[[int], str]
-) -> None:
-    with patch("fanfold_cli.seeding.THREADS", 1):
-        hot = hot_table(system)
-        ran = run("seed", "--edges", graph(30), "--json", dynamodb=hot, lambda_=FakeLambda())
+def test_an_import_lets_its_publisher_grow_and_says_so_once(system: System, graph: Write) -> None:
+    hot = hot_table(system)
+    ran = run("seed", "--edges", graph(30), "--json", dynamodb=hot, lambda_=FakeLambda())
     assert (ran.exit_code, ran.json) == (0, {"follows": 30, "new": 30, "ended": 0})
     assert system.publishers.shards("ada").level == 1
     (said,) = [line for line in ran.said.splitlines() if "write shards now" in line]
     assert "'ada' has 2 write shards now, after" in said
 
 
-def test_an_import_grows_no_further_than_the_stage_allows(
-    system: System, graph: Callable[[int], str]
-) -> None:
+def test_an_import_grows_no_further_than_the_stage_allows(system: System, graph: Write) -> None:
     began = product_clock.monotonic()
     stage = FakeLambda(max_level=0)
     ran = run("seed", "--edges", graph(1), dynamodb=hot_table(system), lambda_=stage)
@@ -127,9 +130,7 @@ def test_an_import_retries_throttled_calls_inside_the_client_except_those_for_ed
         assert attempts(following.follows.client) == 3
 
 
-def test_an_import_waits_while_edges_cannot_be_read(
-    system: System, graph: Callable[[int], str]
-) -> None:
+def test_an_import_waits_while_edges_cannot_be_read(system: System, graph: Write) -> None:
     calls: list[Any] = []
 
     def batch_get_item(**request: Any) -> Any:
@@ -167,22 +168,17 @@ def test_an_import_waits_for_a_throttled_table_before_it_gives_up(
 
 
 def test_an_import_that_is_repeated_after_a_growth_puts_no_second_edges(
-    system: System, graph: Callable[[int], str]
+    system: System, graph: Write
 ) -> None:
     for level in range(3):
         system.publishers.raise_to("ada", level, now_ms=AT_MS)
-        with patch(
-            "fanfold_cli.seeding.THREADS", 1
-        ):  # moto's transactions roll back the writes of others
-            ran = run("seed", "--edges", graph(5), "--json", lambda_=FakeLambda())
+        ran = run("seed", "--edges", graph(5), "--json", lambda_=FakeLambda())
         assert ran.exit_code == 0
         assert system.edges() == [f"user-{number}" for number in range(5)]
 
 
 def test_an_import_survives_a_lost_connection(
-    system: System,
-    graph: Callable[[int], str],
-    fail_first: Callable[..., list[Any]],
+    system: System, graph: Write, fail_first: Callable[..., list[Any]]
 ) -> None:
     lost = ConnectTimeoutError(endpoint_url="https://dynamodb")
     client = aws.client("dynamodb", None, REGION)
@@ -195,7 +191,7 @@ def test_an_import_survives_a_lost_connection(
 
 
 def test_an_import_that_cannot_read_the_settings_says_so_in_a_sentence(
-    system: System, graph: Callable[[int], str]
+    system: System, graph: Write
 ) -> None:
     class Throttled(FakeLambda):
         def get_function_configuration(self, *, FunctionName: str) -> Any:  # noqa: N803
@@ -206,9 +202,7 @@ def test_an_import_that_cannot_read_the_settings_says_so_in_a_sentence(
     assert ran.said.startswith("The settings of the stage cannot be read, so nothing was loaded:")
 
 
-def test_an_import_says_how_many_follows_are_new(
-    system: System, graph: Callable[[int], str]
-) -> None:
+def test_an_import_says_how_many_follows_are_new(system: System, graph: Write) -> None:
     for count, new in ((1, 1), (1, 0)):
         ran = run("seed", "--edges", graph(count), lambda_=FakeLambda())
         assert ran.stdout == f"Loaded 1 follow ({new} new).\n"
@@ -216,22 +210,21 @@ def test_an_import_says_how_many_follows_are_new(
 
 
 def test_a_second_import_follows_again_for_nobody_who_has_unfollowed_unless_it_is_told_to(
-    system: System, graph: Callable[[int], str]
+    system: System, graph: Write
 ) -> None:
     path = graph(2)
-    with patch("fanfold_cli.seeding.THREADS", 1):  # moto's transactions roll back others' writes
-        run("seed", "--edges", path, lambda_=FakeLambda())
-        assert system.unfollow("user-1").status == 204
-        system.pump()
-        ran = run("seed", "--edges", path, "--backfill", lambda_=FakeLambda())
-        assert (ran.exit_code, ran.stdout) == (0, "Loaded 1 follow (0 new).\n")
-        assert "Left 1 follow ended: the user has unfollowed. With --again, " in ran.said
-        ran = run("seed", "--edges", path, "--json", lambda_=FakeLambda())
-        assert ran.json == {"follows": 2, "new": 0, "ended": 1}
-        assert system.edges() == ["user-0"]
-        ran = run("seed", "--edges", path, "--again", "--json", lambda_=FakeLambda())
-        assert ran.json == {"follows": 2, "new": 1, "ended": 0}
-        assert system.edges() == ["user-0", "user-1"]
+    run("seed", "--edges", path, lambda_=FakeLambda())
+    assert system.unfollow("user-1").status == 204
+    system.pump()
+    ran = run("seed", "--edges", path, "--backfill", lambda_=FakeLambda())
+    assert (ran.exit_code, ran.stdout) == (0, "Loaded 1 follow (0 new).\n")
+    assert "Left 1 follow ended: the user has unfollowed. With --again, " in ran.said
+    ran = run("seed", "--edges", path, "--json", lambda_=FakeLambda())
+    assert ran.json == {"follows": 2, "new": 0, "ended": 1}
+    assert system.edges() == ["user-0"]
+    ran = run("seed", "--edges", path, "--again", "--json", lambda_=FakeLambda())
+    assert ran.json == {"follows": 2, "new": 1, "ended": 0}
+    assert system.edges() == ["user-0", "user-1"]
 
 
 def post_and_seed(system: System, path: str, *arguments: str, workers: int = 20) -> Ran:
@@ -240,17 +233,14 @@ def post_and_seed(system: System, path: str, *arguments: str, workers: int = 20)
     system.pump()
     functions = FakeLambda()
     functions.workers = workers
-    with patch("fanfold_cli.seeding.THREADS", 1):  # moto's transactions roll back others' writes
-        return run("seed", "--edges", path, *arguments, lambda_=functions)
+    return run("seed", "--edges", path, *arguments, lambda_=functions)
 
 
 def entries(system: System, user: str) -> list[str]:
     return [each["ref_id"] for each in system.timeline(user).body["entries"]]
 
 
-def test_an_import_brings_older_posts_if_it_is_asked_to(
-    system: System, graph: Callable[[int], str]
-) -> None:
+def test_an_import_brings_older_posts_if_it_is_asked_to(system: System, graph: Write) -> None:
     path = graph(12)
     ran = post_and_seed(system, path, "--backfill", "--json")
     assert (ran.exit_code, ran.json) == (0, {"follows": 12, "new": 12, "ended": 0, "backfills": 12})
@@ -265,9 +255,7 @@ def test_an_import_brings_older_posts_if_it_is_asked_to(
     assert system.rows(names.TIMELINES) == before
 
 
-def test_an_import_brings_none_unless_it_is_asked_to(
-    system: System, graph: Callable[[int], str]
-) -> None:
+def test_an_import_brings_none_unless_it_is_asked_to(system: System, graph: Write) -> None:
     ran = post_and_seed(system, graph(1))
     assert "--backfill" in ran.said
     assert system.waiting("Relation") == 0
@@ -275,7 +263,7 @@ def test_an_import_brings_none_unless_it_is_asked_to(
 
 
 def test_no_order_of_an_import_waits_behind_the_others(
-    system: System, clock: Clock, graph: Callable[[int], str]
+    system: System, clock: Clock, graph: Write
 ) -> None:
     """Or it would bring ten posts instead of thirty: RELATE has to keep up with what is sent."""
     began = clock.seconds
@@ -285,9 +273,7 @@ def test_no_order_of_an_import_waits_behind_the_others(
     assert system.waiting("Relation") == 100
 
 
-def test_a_stage_that_brings_no_posts_says_so_before_it_loads(
-    system: System, graph: Callable[[int], str]
-) -> None:
+def test_a_stage_that_brings_no_posts_says_so_before_it_loads(system: System, graph: Write) -> None:
     ran = run("seed", "--edges", graph(1), "--backfill", lambda_=FakeLambda(backfill=0))
     assert ran.exit_code == 1
     assert "-c backfill=" in ran.said
@@ -295,7 +281,7 @@ def test_a_stage_that_brings_no_posts_says_so_before_it_loads(
 
 
 def test_orders_that_the_queue_refuses_can_be_sent_by_the_same_command(
-    system: System, graph: Callable[[int], str]
+    system: System, graph: Write
 ) -> None:
     with patch.object(WorkQueue, "send", side_effect=Unsent("the queue is away")):
         ran = run("seed", "--edges", graph(1), "--backfill", lambda_=FakeLambda())
@@ -330,12 +316,11 @@ class Expiring:
     ],
 )
 def test_older_posts_whose_orders_stop_are_ordered_from_there_on(
-    system: System, graph: Callable[[int], str], end: BaseException, says: str
+    system: System, graph: Write, end: BaseException, says: str
 ) -> None:
     seed = ("seed", "--edges", graph(25), "--backfill")
     users = sorted(f"user-{number}" for number in range(25))
-    with patch("fanfold_cli.seeding.THREADS", 1):  # moto's transactions roll back others' writes
-        ran = run(*seed, lambda_=FakeLambda(), sqs=(sqs := Expiring(1, end)))
+    ran = run(*seed, lambda_=FakeLambda(), sqs=(sqs := Expiring(1, end)))
     assert (bool(ran.exit_code), sqs.ordered) == (True, users[:10])
     assert says in ran.said
     assert f"go on by the same command with --from ada,{users[10]}" in ran.said
@@ -347,7 +332,7 @@ def test_older_posts_whose_orders_stop_are_ordered_from_there_on(
 
 @pytest.mark.parametrize("place", ["ada", "ada,nobody", "nobody,user-0", "user-0,ada", ",", ""])
 def test_a_place_that_is_no_follow_of_the_file_is_refused(
-    system: System, graph: Callable[[int], str], place: str
+    system: System, graph: Write, place: str
 ) -> None:
     ran = run("seed", "--edges", graph(1), "--backfill", "--from", place, lambda_=FakeLambda())
     assert ran.exit_code
@@ -357,7 +342,7 @@ def test_a_place_that_is_no_follow_of_the_file_is_refused(
 
 
 def test_older_posts_that_cost_more_than_a_dollar_are_asked_about(
-    system: System, graph: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
+    system: System, graph: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(seeding, "UNASKED", 0.00001)
     seed = ("seed", "--edges", graph(1), "--backfill")
@@ -372,12 +357,9 @@ def refused(**_request: Any) -> Any:
     raise AssertionError("A repeated import writes nothing, and asks for no user by itself.")
 
 
-def test_an_import_of_what_is_there_writes_nothing(
-    system: System, graph: Callable[[int], str]
-) -> None:
+def test_an_import_of_what_is_there_writes_nothing(system: System, graph: Write) -> None:
     path = graph(120)
-    with patch("fanfold_cli.seeding.THREADS", 1):  # moto's transactions roll back others' writes
-        assert run("seed", "--edges", path, lambda_=FakeLambda()).exit_code == 0
+    assert run("seed", "--edges", path, lambda_=FakeLambda()).exit_code == 0
     reads: list[Any] = []
 
     def batch_get_item(**request: Any) -> Any:
@@ -391,17 +373,6 @@ def test_an_import_of_what_is_there_writes_nothing(
     assert len(reads) == 4  # 100 edges and their rows, and 20
 
 
-def test_an_import_puts_an_edge_that_a_crash_has_left_out(
-    system: System, graph: Callable[[int], str]
-) -> None:
-    for lost in ([], ["user-1"]):
-        for user in lost:
-            system.edges_table.remove("ada", user, version=1, level=0)
-        ran = run("seed", "--edges", graph(3), "--json", lambda_=FakeLambda())
-        assert ran.json == {"follows": 3, "new": 0 if lost else 3, "ended": 0}
-        assert system.edges() == ["user-0", "user-1", "user-2"]
-
-
 @pytest.mark.usefixtures("system")
 def test_a_user_who_follows_more_than_one_read_takes_is_loaded_by_one_thread() -> None:
     follows = {"amy": ["x"] * 60, "ben": ["x"] * 40, "cleo": ["x"] * 250, "dan": ["x"]}
@@ -410,7 +381,7 @@ def test_a_user_who_follows_more_than_one_read_takes_is_loaded_by_one_thread() -
 
 
 def test_an_interrupted_import_says_what_stays(
-    system: System, graph: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
+    system: System, graph: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -425,11 +396,7 @@ def test_an_interrupted_import_says_what_stays(
 @pytest.mark.network
 @pytest.mark.parametrize("answers", [True, False])
 def test_an_import_into_an_engine_that_has_ended_does_not_say_that_follows_stay(
-    system: System,
-    graph: Callable[[int], str],
-    answers: bool,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    system: System, graph: Write, answers: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(seeding, "PATIENCE_SECONDS", 0.0)
 

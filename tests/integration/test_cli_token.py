@@ -64,9 +64,7 @@ def test_a_real_persons_password_is_not_taken(system: System) -> None:
     assert can_still_sign_in(known)
 
 
-def test_a_password_that_its_owner_gives_up_is_replaced_by_an_explicit_word(
-    system: System,
-) -> None:
+def test_a_password_that_its_owner_gives_up_is_replaced_by_an_explicit_word(system: System) -> None:
     known = acting.pool_outputs()
     make_real_user(known)
     assert token("--user", "maria", "--reset-password", known=known).exit_code == 0

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from io import StringIO
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from fanfold import clock as product_clock
 from fanfold import names
@@ -367,7 +365,7 @@ def test_follow_ends_with_a_sentence_when_it_is_refused(
 def test_the_post_of_a_stranger_does_not_steer_the_terminal(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = "a\x1b]0;owned\x07b\x9b2Jc\u202ed\x7fe\nf"
+    text = "a\x1b]0;owned\x07b\x9b2Jc\u202ed\x7fe\nf[bold]g"
     ok(gateway, "follow", "alice", "--user", "bob")
     publish(gateway, "--body", json.dumps({"text": text}))
     (posted,) = shown(gateway)
@@ -377,25 +375,7 @@ def test_the_post_of_a_stranger_does_not_steer_the_terminal(
         out = use(gateway, "timeline", "--user", "bob", *words).stdout
         assert all(char.isprintable() for char in out.replace("\n", "")), words
         assert "owned" in out
-
-
-def test_a_terminal_of_80_columns_shows_words_and_times_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    entry: Any = {
-        "ref_id": "0123456789abcdef" * 2,
-        "publisher_id": "publisher-01",
-        "published_at": "2026-11-20T18:00:00.000Z",
-        "body": {"text": "Considerable [bold]excitement[/bold] notwithstanding"},
-    }
-    table = timeline._table([entry], "The timeline of bob")
-    console._keep_words_whole(table, 80)
-    terminal = Console(width=80, file=StringIO())
-    terminal.print(table)
-    out: str = terminal.file.getvalue()  # type: ignore[attr-defined]
-    for word in ("2026-11-20T18:00:00", "publisher-01", "Considerable", "notwithstanding"):
-        assert word in out
-    assert "[bold]excitement[/bold]" in "".join(out.split())
+        assert "[bold]g" in out
 
 
 def test_a_token_is_renewed_before_it_ends(system: System, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -201,13 +201,19 @@ class NoPool:
         return ()
 
 
+@pytest.fixture
+def stage(system: System) -> Stage:
+    """The demo's stage, of two publishers."""
+    graph = Graph({"ada": frozenset({"bob", "cyd"}), "eve": frozenset({"bob"})})
+    made = Stage(Stack(REGION, None, outputs(), {}), graph, Meter(dict, "Timelines"))  # type: ignore[arg-type]
+    made.pool = NoPool()  # type: ignore[assignment]
+    made._readers = []
+    return made
+
+
 def test_what_an_earlier_publish_of_the_demo_owes_is_open_until_it_has_ended(
-    system: System,
+    system: System, stage: Stage
 ) -> None:
-    graph = Graph({"ada": frozenset({"bob"})})
-    stage = Stage(Stack(REGION, None, outputs(), {}), graph, Meter(dict, "Timelines"))  # type: ignore[arg-type]
-    stage.pool = NoPool()  # type: ignore[assignment]
-    stage._readers = []
     for key in ("post-1", "post-2"):
         system.publish(key)
         stage.run.posts[ref_id_for("ada", key)] = "ada"
@@ -218,12 +224,8 @@ def test_what_an_earlier_publish_of_the_demo_owes_is_open_until_it_has_ended(
 
 
 def test_the_demo_shows_a_post_while_the_others_of_its_publish_are_sent(
-    system: System, monkeypatch: pytest.MonkeyPatch
+    system: System, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph = Graph({"ada": frozenset({"bob", "cyd"}), "eve": frozenset({"bob"})})
-    stage = Stage(Stack(REGION, None, outputs(), {}), graph, Meter(dict, "Timelines"))  # type: ignore[arg-type]
-    stage.pool = NoPool()  # type: ignore[assignment]
-    stage._readers = []
     shown = []
 
     def publish_slowly(run: Run, tag: str) -> None:
@@ -248,9 +250,7 @@ def test_dead_letters_are_counted(system: System, console: Console) -> None:
     assert state.headline.text == "The queues are empty. 1 dead letter: see below."
 
 
-def test_a_stack_that_does_not_answer_is_told_and_asked_again(
-    console: Console,
-) -> None:
+def test_a_stack_that_does_not_answer_is_told_and_asked_again(console: Console) -> None:
     console.watching = Watching(replace(console.watching.deployment, outputs={}))
     state = console.look()
     assert state.headline.title == "The stack cannot be read"

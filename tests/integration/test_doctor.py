@@ -26,7 +26,7 @@ from fanfold.follows import ring
 from fanfold.follows.edges import Edges
 from fanfold.follows.growth import Growing
 from fanfold.follows.levels import Levels
-from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
+from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED
 from fanfold.settings import HIGHEST_LEVEL, Settings
 from fanfold.timeline import marks
 from fanfold_cli import taken_follows
@@ -46,6 +46,9 @@ from tests.integration.system import AT, AT_MS, Clock, System, error
 
 NOTHING = {kind.value: 0 for kind in Difference}
 SCOPES = pytest.mark.parametrize("scope", [["--whole"], ["--publisher", "ada"]], ids=" ".join)
+
+
+Meanwhile = Callable[..., None]
 
 
 @dataclass
@@ -121,7 +124,7 @@ def tables(system: System) -> Tables:
 
 
 @pytest.fixture
-def meanwhile(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Callable[..., None]:
+def meanwhile(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Meanwhile:
     """Let something happen while the doctor waits for its second read."""
 
     def let(happen: Callable[[], object]) -> None:
@@ -151,33 +154,6 @@ def examined(*options: str, **clients: Any) -> Ran:
 
 def found(ran: Ran) -> dict[str, int]:
     return {kind: count for kind, count in ran.json["found"].items() if count}
-
-
-# The comparison
-
-
-@pytest.mark.parametrize(
-    ("state", "version", "placements", "expected"),
-    [
-        (FOLLOWED, 3, {0: 3}, None),
-        (FOLLOWED, 3, {2: 3}, None),
-        (FOLLOWED, 3, {0: 3, 1: 3}, None),
-        (FOLLOWED, 3, {0: 1, 1: 3}, None),
-        (FOLLOWED, 3, {}, Difference.MISSING),
-        (FOLLOWED, 3, {0: 1}, Difference.OLDER),
-        (FOLLOWED, 3, {0: 1, 1: 2}, Difference.OLDER),
-        (FOLLOWED, 3, {0: 5}, Difference.NEWER),
-        (FOLLOWED, 3, {0: 3, 1: 5}, Difference.NEWER),
-        (UNFOLLOWED, 4, {}, None),
-        (UNFOLLOWED, 4, {0: 3}, Difference.ORPHANED),
-        (UNFOLLOWED, 0, {1: 5}, Difference.ORPHANED),
-    ],
-)
-def test_a_row_is_compared_with_its_edges(
-    state: str, version: int, placements: Mapping[int, int], expected: Difference | None
-) -> None:
-    row = Follow(user_id="bob", publisher_id="ada", state=state, version=version)
-    assert Snapshot(row, dict(placements)).difference == expected
 
 
 # Nothing to find
@@ -488,10 +464,7 @@ def test_edges_above_the_level_of_the_row_are_unreachable(
 @pytest.mark.parametrize("waiting", [0, 20_000])
 @SCOPES
 def test_a_repair_raises_the_row_before_it_reconciles(
-    restored: Tables,
-    scope: list[str],
-    waiting: int,
-    monkeypatch: pytest.MonkeyPatch,
+    restored: Tables, scope: list[str], waiting: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(examine, "MAX_SUSPECTS", waiting)
     system = restored.system
@@ -618,7 +591,7 @@ def test_rows_that_are_no_follows_are_listed_and_stop_nothing(
 
 
 def test_a_follow_that_is_under_way_is_no_difference(
-    tables: Tables, clock: Clock, meanwhile: Callable[..., None]
+    tables: Tables, clock: Clock, meanwhile: Meanwhile
 ) -> None:
     tables.row("bob")
     meanwhile(lambda: tables.edge("bob", 1))
@@ -634,7 +607,7 @@ def test_the_second_read_comes_after_all_that_may_be_under_way() -> None:
 
 
 def test_a_row_that_changes_between_the_reads_is_left_to_its_writer(
-    tables: Tables, meanwhile: Callable[..., None]
+    tables: Tables, meanwhile: Meanwhile
 ) -> None:
     tables.row("bob")
     meanwhile(lambda: tables.row("bob", version=3))
@@ -643,25 +616,18 @@ def test_a_row_that_changes_between_the_reads_is_left_to_its_writer(
     assert tables.placements("bob") == {}
 
 
+@pytest.mark.parametrize(
+    ("state", "kind", "left"), [(FOLLOWED, "newer", {0: 6}), (UNFOLLOWED, "orphaned", {})]
+)
 def test_an_edge_newer_than_its_row_is_found_though_the_row_changes_between_the_reads(
-    tables: Tables, meanwhile: Callable[..., None]
+    tables: Tables, meanwhile: Meanwhile, state: str, kind: str, left: dict[int, int]
 ) -> None:
-    tables.row("bob")
+    tables.row("bob", state=state)
     tables.edge("bob", 5)
-    meanwhile(lambda: tables.row("bob", version=3))
+    meanwhile(lambda: tables.row("bob", state=state, version=3))
     ran = examined("--whole", "--repair")
-    assert (ran.exit_code, found(ran), ran.json["repaired"]) == (0, {"newer": 1}, 1)
-    assert tables.placements("bob") == {0: 6}
-
-
-def test_an_orphan_newer_than_its_row_is_found_though_the_row_changes_between_the_reads(
-    tables: Tables, meanwhile: Callable[..., None]
-) -> None:
-    tables.edge("bob", 5)
-    meanwhile(lambda: tables.row("bob", state=UNFOLLOWED, version=2))
-    ran = examined("--whole", "--repair")
-    assert (ran.exit_code, found(ran), ran.json["repaired"]) == (0, {"orphaned": 1}, 1)
-    assert tables.placements("bob") == {}
+    assert (ran.exit_code, found(ran), ran.json["repaired"]) == (0, {kind: 1}, 1)
+    assert tables.placements("bob") == left
 
 
 def test_a_row_that_changes_during_a_read_gives_no_snapshot(tables: Tables) -> None:
@@ -700,9 +666,7 @@ def test_with_too_many_suspects_scanning_waits_for_their_second_reads(
 
 
 def test_an_interrupted_repair_says_what_it_has_done_and_can_be_run_again(
-    tables: Tables,
-    meanwhile: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
+    tables: Tables, meanwhile: Meanwhile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(examine, "MAX_SUSPECTS", 0)  # each page is repaired before the next
     for user in ("bob", "cid", "dan"):
@@ -1097,11 +1061,15 @@ def test_keys_that_a_batch_leaves_are_read_again_or_the_throttle_is_reported(
 # What it says
 
 
-def test_the_tables_and_the_sentence_say_what_differs_and_what_to_do(tables: Tables) -> None:
+@SCOPES
+def test_the_tables_and_the_sentence_say_what_differs_and_what_to_do(
+    tables: Tables, scope: list[str]
+) -> None:
     tables.follow("ann")
     MISSING.make(tables)
-    ran = run("doctor", "--whole", lambda_=FakeLambda())
+    ran = run("doctor", *scope, lambda_=FakeLambda())
     assert ran.exit_code == 1
+    assert f"Run `fanfold doctor {' '.join(scope)} --repair`" in ran.said
     assert "follows without an edge: the publisher's posts do not arrive" in ran.stdout
     assert ran.stdout.splitlines()[-1] == (
         "2 follows and 1 edge were examined: 1 difference found, 1 of which can be repaired."
@@ -1110,7 +1078,7 @@ def test_the_tables_and_the_sentence_say_what_differs_and_what_to_do(tables: Tab
     assert [cell.strip() for cell in row.split("│")[1:-1]] == (
         ["bob", "ada", "missing", "followed 1", "none"]
     )
-    repaired = run("doctor", "--whole", "--repair", lambda_=FakeLambda())
+    repaired = run("doctor", *scope, "--repair", lambda_=FakeLambda())
     assert repaired.exit_code == 0
     assert "1 difference found, 1 repaired, 0 left." in repaired.stdout
 
@@ -1142,24 +1110,11 @@ def test_tables_that_cannot_be_read_are_reported() -> None:
     def refuse(**_request: Any) -> Any:
         raise error("AccessDeniedException")
 
-    ran = run(
-        "doctor",
-        "--whole",
-        dynamodb=Patched(scan=refuse, describe_table=refuse),
-        lambda_=FakeLambda(),
-    )
+    unreadable = Patched(scan=refuse, describe_table=refuse)
+    ran = run("doctor", "--whole", dynamodb=unreadable, lambda_=FakeLambda())
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "Stopped after 0 follows and 0 edges: 0 differences found. " in ran.said
     assert "AccessDenied" in ran.said
-
-
-@SCOPES
-def test_the_advice_names_the_scope_that_was_examined(tables: Tables, scope: list[str]) -> None:
-    MISSING.make(tables)
-    assert (
-        f"Run `fanfold doctor {' '.join(scope)} --repair`"
-        in run("doctor", *scope, lambda_=FakeLambda()).said
-    )
 
 
 @pytest.mark.usefixtures("system")

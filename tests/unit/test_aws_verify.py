@@ -66,8 +66,7 @@ def test_a_report_shows_at_most_five_examples_of_a_fault_and_counts_all() -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "stage"),
-    [("Fanfold-verify", "verify"), ("Fanfold-verify-anna", "verify-anna")],
+    ("name", "stage"), [("Fanfold-verify", "verify"), ("Fanfold-verify-anna", "verify-anna")]
 )
 def test_a_stack_of_this_command_is_a_stage_of_its_own(name: str, stage: str) -> None:
     assert stage_of(name) == stage

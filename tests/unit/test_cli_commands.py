@@ -69,20 +69,22 @@ def test_a_command_imports_no_other_command() -> None:
     assert commands_in(imported("pause", "--help")) == {"fanfold_cli.commands.pause"}
 
 
-# Loads a command as the command line does when it is called, up to its first line.
+# Loads commands as the command line does when each is called, up to its first line.
 LOAD = """
 import sys
 from fanfold_cli.app import ENTRIES
-ENTRIES[sys.argv[1]].load()
+for entry in ENTRIES.values():
+    entry.load()
 sys.stderr.write("\\n".join(sys.modules))
 """
 
 
-@pytest.mark.parametrize("name", ENTRIES)
-def test_a_command_waits_for_no_library_that_it_may_not_need(name: str) -> None:
-    ran = subprocess.run([sys.executable, "-P", "-c", LOAD, name], check=True, capture_output=True)
+def test_no_command_waits_for_a_library_that_it_may_not_need() -> None:
+    ran = subprocess.run([sys.executable, "-P", "-c", LOAD], check=True, capture_output=True)
     modules = set(ran.stderr.decode().split())
-    assert f"fanfold_cli.commands.{ENTRIES[name].module or name}" in modules
+    assert commands_in(modules) >= {
+        f"fanfold_cli.commands.{entry.module or name}" for name, entry in ENTRIES.items()
+    }
     # `rich` draws, when there is something to draw; the others are of the app and the engine.
     assert not {"rich", "pydantic", "aws_cdk", "jsii", "ministack", "numpy"} & modules
 

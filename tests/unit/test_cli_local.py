@@ -3,12 +3,10 @@
 import json
 import socket
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from fanfold import names
 from fanfold_cli import aws
 from fanfold_cli.app import app
 from fanfold_cli.console import ExpectedError
@@ -19,31 +17,7 @@ from fanfold_cli.stack import Deployment
 ENDPOINT = aws.LocalEndpoint("http://127.0.0.1:4566", "the key")
 
 
-def outputs() -> dict[str, str]:
-    """Every output of the stack, each with its own name as its value."""
-    tables = [table.output for table in names.TABLES]
-    queues = [name for queue in names.QUEUES for name in (queue.url_output, queue.dlq_url_output)]
-    known = [names.API_URL_OUTPUT, names.USER_POOL_ID_OUTPUT, names.USER_POOL_CLIENT_ID_OUTPUT]
-    return {name: name for name in (*tables, *queues, *known)}
-
-
-def write_assembly(directory: Path, template: dict[str, Any]) -> None:
-    """A cloud assembly of one stack, as CDK writes it."""
-    directory.mkdir(parents=True)
-    artifact = {
-        "type": "aws:cloudformation:stack",
-        "properties": {"templateFile": "S.template.json", "stackName": "Fanfold-local"},
-    }
-    tree = {"type": "cdk:tree", "properties": {"file": "tree.json"}}
-    manifest = {"artifacts": {"S": artifact, "Tree": tree}}
-    (directory / "manifest.json").write_text(json.dumps(manifest))
-    (directory / "S.template.json").write_text(json.dumps(template))
-
-
-def test_settings_and_the_api_url_are_read_from_the_outputs_and_a_missing_one_is_named() -> None:
-    settings = Deployment("us-east-1", ENDPOINT, outputs()).settings()
-    assert settings.timelines_table == "TimelinesTable"
-    assert (settings.bulk_queue_url, settings.bulk_dlq_url) == ("BulkQueueUrl", "BulkDlqUrl")
+def test_the_api_url_is_read_from_the_outputs_and_a_missing_one_is_named() -> None:
     stack = Deployment("us-east-1", None, {"ApiUrl": "https://a.example/"})
     assert stack.api_url == "https://a.example"
     with pytest.raises(ExpectedError, match="no output PostsTable"):
@@ -83,23 +57,12 @@ def test_the_engine_stays_on_loopback_and_writes_below_its_home(
     assert "TIMELINES_TABLE" not in env
 
 
-def test_the_stacks_of_an_assembly_are_read(tmp_path: Path) -> None:
-    write_assembly(tmp_path / "cdk.out", {"Resources": {}})
-    [stack] = assembly.read_stacks(tmp_path / "cdk.out")
-    assert stack == assembly.SynthesizedStack("Fanfold-local", {"Resources": {}})
-
-
 def test_the_content_hash_changes_with_a_template_but_not_with_the_order_of_its_keys() -> None:
     one, same, other = (
         assembly.content_hash([assembly.SynthesizedStack("S", template)])
         for template in ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1, "b": 3})
     )
     assert one == same != other
-
-
-def test_deployed_templates_are_read_back_by_the_name_of_their_stack(tmp_path: Path) -> None:
-    assembly.save_deployed(tmp_path / "deployed", [assembly.SynthesizedStack("S", {"a": 1})])
-    assert assembly.read_deployed(tmp_path / "deployed") == {"S": {"a": 1}}
 
 
 def test_a_deployment_that_forgets_how_long_entries_have_lived_is_refused(tmp_path: Path) -> None:
@@ -119,43 +82,31 @@ def test_a_deployment_that_forgets_how_long_entries_have_lived_is_refused(tmp_pa
         deploy._refuse_to_forget(home, lived(7))
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "app.py",
-        "cdk.json",
-        "cdk.context.json",
-        "infra/stack.py",
-        "fanfold/aws/new.py",
-        "functions/api.py",
-        "requirements.txt",
-        "requirements-dev.txt",
-        "package-lock.json",
-    ],
+SOURCES = (
+    "app.py",
+    "cdk.json",
+    "cdk.context.json",
+    "infra/stack.py",
+    "fanfold/aws/new.py",
+    "functions/api.py",
+    "requirements.txt",
+    "requirements-dev.txt",
+    "package-lock.json",
 )
-@pytest.mark.parametrize(
-    "ignored",
-    [
-        "engine.log",
-        "dead-letters-now.jsonl",
-        "docs/a.md",
-        "tests/a.py",
-        "fanfold_cli/a.py",
-        ".venv/a",
-        "cdk.out/a",
-        "fanfold/__pycache__/a.pyc",
-        "infra/.#stack.py",
-    ],
-)
-def test_the_source_hash_changes_only_with_files_that_a_synthesis_may_read(
-    tmp_path: Path, path: str, ignored: str
-) -> None:
-    hashes = [assembly.source_hash(tmp_path)]
-    for name in (ignored, path):
+IGNORED = ("engine.log", "tests/a.py", "fanfold_cli/a.py", "infra/__pycache__/a.pyc", "infra/.#a")
+
+
+def test_the_source_hash_changes_only_with_files_that_a_synthesis_may_read(tmp_path: Path) -> None:
+    def hash_with(name: str) -> str:
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text("new")
-        hashes.append(assembly.source_hash(tmp_path))
-    assert hashes[0] == hashes[1] != hashes[2]
+        return assembly.source_hash(tmp_path)
+
+    empty = assembly.source_hash(tmp_path)
+    assert {hash_with(name) for name in IGNORED} == {empty}
+    hashes = [empty, *(hash_with(name) for name in SOURCES)]
+    assert len(set(hashes)) == len(hashes)
+    assert {hash_with(name) for name in IGNORED} == {hashes[-1]}
 
 
 def test_a_link_to_nothing_is_a_source_by_its_target_and_stops_nothing(tmp_path: Path) -> None:
@@ -220,13 +171,11 @@ def test_status_without_an_engine_is_a_json_object_and_exit_code_1(tmp_path: Pat
 
 
 def test_down_without_an_engine_is_no_failure(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["local", "down", "--home", str(tmp_path / "none")])
+    down = ["local", "down", "--home", str(tmp_path / "none")]
+    result = CliRunner().invoke(app, down)
     assert (result.exit_code, result.stdout) == (0, "")
     assert "No engine is running" in result.stderr
-
-
-def test_down_says_in_json_whether_there_was_an_engine(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["local", "down", "--json", "--home", str(tmp_path / "none")])
+    result = CliRunner().invoke(app, [*down, "--json"])
     assert result.exit_code == 0
     assert json.loads(result.stdout) == {"ended": False, "home": str(tmp_path / "none")}
 

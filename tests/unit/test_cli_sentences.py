@@ -156,12 +156,7 @@ def test_a_noun_agrees_with_its_number() -> None:
 
 @pytest.mark.parametrize(
     ("words", "exit_code"),
-    [
-        (["--help"], 0),
-        (["dlq", "drop", "-h"], 0),
-        (["cost"], 141),
-        (["cost", "--json"], 141),
-    ],
+    [(["--help"], 0), (["dlq", "drop", "-h"], 0), (["cost"], 141), (["cost", "--json"], 141)],
 )
 def test_a_reader_that_has_gone_is_told_as_shells_do_and_of_help_is_no_failure(
     words: list[str], exit_code: int

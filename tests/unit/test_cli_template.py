@@ -59,10 +59,7 @@ def forgotten(deployed: dict[str, Any], synthesized: dict[str, Any]) -> int:
 
 def function(**variables: Any) -> dict[str, Any]:
     known = {"TIMELINES_TABLE": {"Ref": "It"}, **variables}
-    return {
-        "Type": "AWS::Lambda::Function",
-        "Properties": {"Environment": {"Variables": known}},
-    }
+    return {"Type": "AWS::Lambda::Function", "Properties": {"Environment": {"Variables": known}}}
 
 
 @pytest.mark.parametrize(

@@ -27,15 +27,11 @@ def helped(*words: str) -> str:
     ("words", "sentence"),
     [
         (("local", "up", "--port", "x"), "--port must be a whole number from 1024 to 65535, not "),
-        (("local", "up", "--port", "5"), "--port must be from 1024 to 65535, not 5."),
         (("local", "up", "--lifetime", "0"), "--lifetime must be 0.001 or more, not 0."),
         (("cost", "--followers", "x"), "--followers must be a whole number, not 'x'."),
         (("fanout", "watch", "a", "--timeout", "x"), "--timeout must be a number, 0 or more, not"),
         (("dlq", "list", "--queue", "x"), "--queue: 'x' is not one of 'publish', 'express'"),
         (("seed", "--edges", "/nowhere"), "--edges: file '/nowhere' does not exist."),
-        (("fanout", "resend"), "Name REF_IDs, or --stalled."),
-        (("fanout", "abandon"), "Name REF_IDs."),
-        (("dlq", "drop"), "Name message ids, or --queue and --all."),
         (("nope",), "There is no command 'nope'."),
         (("local", "upp"), "There is no command 'upp'. Did you mean 'up'?"),
         (("--nope",), "There is no option --nope."),
@@ -45,7 +41,6 @@ def helped(*words: str) -> str:
         (("fanout", "show", "a", "b"), "Too many words: leave out b."),
         (("local", "up", "--port"), "--port needs a value after it."),
         (("local", "up", "--fresh=1"), "--fresh takes no value: leave it out."),
-        (("doctor",), "Choose what to examine: --publisher PUBLISHER for one publisher, or"),
     ],
 )
 def test_a_wrong_value_is_refused_in_one_plain_sentence(words, sentence) -> None:
@@ -60,13 +55,8 @@ def test_a_wrong_value_is_refused_in_one_plain_sentence(words, sentence) -> None
     [
         ("token", "--user", "a b"),
         ("fanout", "show", "a b"),
-        ("shards", "show", "a b"),
         ("doctor", "--publisher", "a b"),
-        ("cost", "--write-units", "0"),
-        ("cost", "--backfill", "1000"),
-        ("cost", "--transport", "carrier pigeon"),
         ("cost", "--followers", "0"),
-        ("cost", "--concurrency", "1"),
         ("preflight", "-c", "stage"),
     ],
 )

@@ -68,8 +68,7 @@ def refuses_two(request: Request) -> Answer:
 
 
 @pytest.mark.parametrize(
-    ("backend", "passed", "refused"),
-    [(refuses_two, 18, 2), (lambda _: Answer(400, b"{}"), 0, 20)],
+    ("backend", "passed", "refused"), [(refuses_two, 18, 2), (lambda _: Answer(400, b"{}"), 0, 20)]
 )
 def test_what_is_refused_is_not_in_the_ring(backend: Any, passed: int, refused: int) -> None:
     meter = Meter(backend, "Timelines")
@@ -112,11 +111,7 @@ def test_the_verdict_is_one_line() -> None:
     ("found", "bob", "end"),
     [
         (Counter(EXPECTED - {("ada", "post-1")}), ["post-1", "post-2"], "1 lost, 0 seen twice"),
-        (
-            Counter([*EXPECTED, ("ada", "post-1")]),
-            ["post-1", "post-2"],
-            "0 lost, 1 seen twice",
-        ),
+        (Counter([*EXPECTED, ("ada", "post-1")]), ["post-1", "post-2"], "0 lost, 1 seen twice"),
         (Counter(EXPECTED), ["post-1", "post-1", "post-2"], "0 lost, 1 seen twice"),
         (Counter(EXPECTED), ["post-1"], "0 lost, 0 seen twice, 1 timelines wrong"),
         (

@@ -117,10 +117,6 @@ def test_a_post_whose_row_has_expired_leaves_the_ring() -> None:
     assert source.choose([]) is None
 
 
-def test_there_is_nothing_to_show_where_nothing_was_published() -> None:
-    assert reading().choose([]) is None
-
-
 def test_the_page_says_what_a_refresh_costs() -> None:
     # By the hour 720 refreshes, and 60 reads of the two metrics.
     spent = Spent(read_units=13, queue_calls=8, metrics=2)
@@ -172,8 +168,7 @@ def test_a_reader_waits_three_seconds_for_an_api_that_is_down(
 
 
 @pytest.mark.parametrize(
-    ("described", "is_protected"),
-    [({"EnableTerminationProtection": True}, True), ({}, False)],
+    ("described", "is_protected"), [({"EnableTerminationProtection": True}, True), ({}, False)]
 )
 def test_the_page_names_stack_account_and_region_and_knows_one_that_is_protected(
     monkeypatch: pytest.MonkeyPatch, described: dict[str, bool], is_protected: bool
@@ -217,38 +212,27 @@ def test_a_stack_on_aws_is_read_every_five_seconds_at_most_however_many_pages_as
     assert reads == [100.0, 105.0, 110.0]
 
 
-def test_a_refresh_that_fails_is_told_and_the_next_one_made(
+def fail(*_: Any) -> Any:
+    raise ExpectedError("No answer.")
+
+
+def test_a_refresh_that_fails_is_told_with_the_age_of_what_is_shown_and_the_next_one_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clock, answers = Clock(), iter([ExpectedError("No answer."), None])
+    def succeed(before: State) -> State:
+        return replace(before, failure="", read_at=clock.at)
+
+    clock, answers = Clock(), iter([succeed, fail, succeed])
     monkeypatch.setattr(watching, "clock", clock)
-
-    def read(before: State) -> State:
-        if error := next(answers):
-            raise error
-        return replace(before, failure="")
-
-    shown = Refreshing(LOCAL, read)
-    assert shown.current().headline.title == "The stack cannot be read"
-    clock.at += 1
-    assert shown.current().failure == ""
-    assert [event.text for event in shown.current().events] == ["The stack answers again."]
-
-
-def test_a_state_that_could_not_be_read_is_as_old_as_the_last_that_was(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock = Clock()
-    monkeypatch.setattr(watching, "clock", clock)
-    answers = iter([lambda before: replace(before, read_at=clock.at), fail])
     shown = Refreshing(LOCAL, lambda before: next(answers)(before))
     assert shown.current().read_at == 100.0
     clock.at += 18
-    assert (shown.current().failure, shown.current().read_at) == ("No answer.", 100.0)
-
-
-def fail(_: State) -> Any:
-    raise ExpectedError("No answer.")
+    failed = shown.current()
+    assert (failed.headline.title, failed.failure) == ("The stack cannot be read", "No answer.")
+    assert failed.read_at == 100.0
+    clock.at += 1
+    assert (shown.current().failure, shown.current().read_at) == ("", 119.0)
+    assert [event.text for event in shown.current().events] == ["The stack answers again."]
 
 
 def test_no_state_waits_for_what_is_looked_up_beside_it() -> None:
@@ -268,7 +252,7 @@ def test_what_cannot_be_looked_up_is_told_once(monkeypatch: pytest.MonkeyPatch) 
     clock = Clock()
     monkeypatch.setattr(watching, "clock", clock)
     monkeypatch.setattr(threading.Thread, "start", threading.Thread.run)
-    shown = Refreshing(LOCAL, lambda before: before, lambda: fail(LOCAL))
+    shown = Refreshing(LOCAL, lambda before: before, fail)
     for _ in range(3):
         clock.at += 1
         shown.current()

@@ -125,14 +125,6 @@ def test_while_another_deploy_is_under_way_one_has_to_wait(status: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "status", ["CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE"]
-)
-def test_a_protected_stack_stays_protected(status: str) -> None:
-    check = check_stack(ORDINARY, stack(status), DEPLOY)
-    said(check, Status.OK, "is protected", "2 tables and 1 pool")
-
-
-@pytest.mark.parametrize(
     ("found", "named"),
     [
         (stack(on=False), "the stack, the-table, the-table and P"),
@@ -160,10 +152,6 @@ def test_a_first_deploy_never_takes_a_protection_away(found: FoundStack) -> None
     check = check_stack(FIRST, found, DEPLOY)
     said(check, Status.REFUSED, "leave first_deploy out", f"`{DEPLOY}`")
     said(check_stack(DEV, found, DEPLOY), Status.REFUSED, "right stage?")
-
-
-def test_between_the_first_deploy_and_the_second_the_next_step_is_said() -> None:
-    said(check_stack(FIRST, stack(on=False), DEPLOY), Status.WARNING, f"`{DEPLOY}`")
 
 
 def test_a_stage_that_keeps_nothing_needs_no_protection() -> None:
@@ -249,10 +237,6 @@ def test_an_address_that_this_deploy_subscribes_has_to_confirm_afterwards() -> N
     said(check, Status.OK, f"subscribes {BOB}", "confirm")
 
 
-def test_confirmed_addresses_hear_the_alarms() -> None:
-    said(check_alarms(ORDINARY, stack(), {ANN: True, BOB: True}), Status.OK, "2 addresses")
-
-
 def test_a_stage_with_slack_alone_has_no_address_to_confirm() -> None:
     found = replace(stack(), subscriptions=frozenset())
     check = check_alarms(replace(ORDINARY, emails={}, slack=SLACK), found, {})
@@ -265,11 +249,6 @@ def test_a_slack_channel_of_another_configuration_fails_the_deploy(others: list[
     check = check_slack(SLACK, "eu-west-1", others)
     said(check, Status.FAILS, "C1", others[0], "once in an account", "-c slack_channel_id=")
     assert "eu-west-1" not in check.sentence
-
-
-def test_a_slack_channel_may_be_free_or_the_stages_own() -> None:
-    for found in ([], ["fanfold-prod-eu-west-1"]):
-        said(check_slack(SLACK, "eu-west-1", found), Status.OK, "C1")
 
 
 WARM = replace(ORDINARY, warm_write_units=20_000)
