@@ -36,6 +36,7 @@ from fanfold_cli.console import ExpectedError
 from fanfold_cli.stack import Deployment
 from tests.integration.cli import Stack, outputs
 from tests.integration.system import HANDLERS, REGION, Clock, System
+from tests.integration.test_cli_pause import FakeLambda as Lanes
 
 NAME = "Fanfold-verify"
 OTHER = "Fanfold-verify-2"
@@ -378,37 +379,28 @@ def test_the_edges_are_those_of_the_publishers_asked_for(
 # --- troubles
 
 
-class FakeLambda:
-    """PLAN, DELIVER and the mappings of their queues, and what was done with them."""
+class FakeLambda(Lanes):
+    """PLAN and DELIVER behind the mappings of their queues, and what was done with them."""
 
-    def __init__(self) -> None:
+    def __init__(self, **of_lanes: Any) -> None:
+        super().__init__(**of_lanes)
         self.handlers = {f"the-{name}": f"functions.{name}.handler" for name in ("plan", "deliver")}
         self.reserved: dict[str, int] = {}
-        self.busy = 0
-        self.enabled = {"Publish": True, "Express": True, "Bulk": True}
-        self.seen: list[Any] = []
+        self.changing = 0
 
     def list_event_source_mappings(self, *, EventSourceArn: str) -> Any:  # noqa: N803
-        return {"EventSourceMappings": [self._mapping(EventSourceArn.rpartition(":")[2])]}
-
-    def get_event_source_mapping(self, *, UUID: str) -> Any:  # noqa: N803
-        return self._mapping(UUID)
-
-    def _mapping(self, queue: str) -> Any:
-        state = "Enabled" if self.enabled[queue] else "Disabled"
-        return {"UUID": queue, "State": state, "FunctionArn": f"the-{HANDLERS[queue]}"}
-
-    def update_event_source_mapping(self, *, UUID: str, Enabled: bool) -> None:  # noqa: N803
-        self.enabled[UUID] = Enabled
+        (found,) = super().list_event_source_mappings(EventSourceArn=EventSourceArn).values()
+        function = f"the-{HANDLERS[found[0]['UUID']]}"
+        return {"EventSourceMappings": [{**found[0], "FunctionArn": function}]}
 
     def get_function_configuration(self, *, FunctionName: str) -> Any:  # noqa: N803
-        self.busy = max(0, self.busy - 1)
-        state = "InProgress" if self.busy else "Successful"
+        self.changing = max(0, self.changing - 1)
+        state = "InProgress" if self.changing else "Successful"
         return {"Handler": self.handlers[FunctionName], "LastUpdateStatus": state}
 
     def update_function_configuration(self, *, FunctionName: str, Handler: str) -> None:  # noqa: N803
-        assert not self.busy, "ResourceConflictException"
-        self.handlers[FunctionName], self.busy = Handler, 2
+        assert not self.changing, "ResourceConflictException"
+        self.handlers[FunctionName], self.changing = Handler, 2
 
     def get_function_concurrency(self, *, FunctionName: str) -> Any:  # noqa: N803
         reserved = self.reserved.get(FunctionName)
@@ -426,7 +418,7 @@ class FakeLambda:
         del self.reserved[FunctionName]
 
     def state(self) -> Any:
-        return dict(self.handlers), dict(self.reserved), dict(self.enabled)
+        return dict(self.handlers), dict(self.reserved), dict(self.states)
 
 
 class FakeTable:
@@ -455,6 +447,7 @@ class FakeTable:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(troubles, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr("fanfold_cli.commands.pause.POLL_SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("system")
@@ -512,7 +505,7 @@ def test_a_trouble_of_the_functions_leaves_nobody_who_writes_entries(
     stack = Stack(REGION, None, outputs(), {"lambda": fake})
     with trouble.applied(stack):
         stopped = (
-            not any(fake.enabled.values()),
+            set(fake.states.values()) == {"Disabled"},
             set(fake.handlers.values()) == {troubles.NOWHERE},
             fake.reserved == dict.fromkeys(fake.handlers, 0),
         )
@@ -521,24 +514,11 @@ def test_a_trouble_of_the_functions_leaves_nobody_who_writes_entries(
 
 @pytest.mark.usefixtures("system")
 def test_all_queues_run_again_though_one_cannot_be_paused() -> None:
-    class HalfDeaf(FakeLambda):
-        def update_event_source_mapping(self, *, UUID: str, Enabled: bool) -> None:  # noqa: N803
-            if UUID == "Bulk" and not Enabled:
-                raise ExpectedError("no")
-            super().update_event_source_mapping(UUID=UUID, Enabled=Enabled)
-
-    fake = HalfDeaf()
-    fake.exceptions = type(  # type: ignore[attr-defined]
-        "E", (), {"ResourceInUseException": InUse, "ResourceConflictException": InUse}
-    )
+    fake = FakeLambda(refused={"Bulk"}, refusal=ExpectedError("no"))
     stack = Stack(REGION, None, outputs(), {"lambda": fake})
     with pytest.raises(ExpectedError), troubles.deliveries_paused(stack):
         raise AssertionError("it was not paused")
-    assert all(fake.enabled.values())
-
-
-class InUse(Exception):
-    """Lambda is changing the mapping just now."""
+    assert set(fake.states.values()) == {"Enabled"}
 
 
 # --- CloudWatch

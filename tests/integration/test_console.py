@@ -113,16 +113,6 @@ def test_a_claim_of_the_ledger_without_entries_shows(system: System, console: Co
 
 
 @pytest.mark.usefixtures("half_delivered")
-def test_what_is_open_is_shown_to_its_end(system: System, console: Console) -> None:
-    console.look()
-    system.pump()
-    state = console.look()
-    assert state.ring is not None
-    assert (state.ring.state, state.ring.delivered, state.open) == ("complete", FOLLOWERS, 0)
-    assert state.headline.mood == GOOD
-
-
-@pytest.mark.usefixtures("half_delivered")
 def test_the_post_of_the_ring_is_read_to_its_end_however_many_others_are_open(
     system: System, console: Console
 ) -> None:

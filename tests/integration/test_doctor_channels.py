@@ -186,16 +186,6 @@ def test_readers_restored_to_an_earlier_time_are_repaired(sound: System) -> None
     assert seen(sound) == ["four", "three"]
 
 
-def test_a_reader_whose_row_is_lost_reads_channels_again_after_a_repair(sound: System) -> None:
-    """As after a restore of readers to a time before the reader's first follow."""
-    key = {"user_id": text("bob")}
-    sound.dynamodb.delete_item(TableName=names.READERS.name, Key=key)
-    assert seen(sound) == ["three"]
-    assert found(doctor()) == {"overlooked": 1}
-    assert is_well(sound)
-    assert seen(sound) == ["three", "two", "one"]
-
-
 # The head
 
 
