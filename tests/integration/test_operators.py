@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -23,8 +23,6 @@ from tests.integration.test_cli_fanout import accept
 from tests.integration.test_cli_pause import FakeLambda as Lanes
 
 TESTS = Path(__file__).resolve().parents[1]
-
-COLUMNS = ("interrupted", "twice", "two at once", "wrong stack", "hidden", "piped", "asleep")
 
 # Commands of operators that only read, and hold nothing.
 READ_ONLY = {
@@ -62,135 +60,124 @@ FIRST = "test_a_command_that_changes_something_names_the_stack_first"
 NO_PLACE = "- it changes nothing"
 NO_HOLD = "- it holds nothing that others get while the machine sleeps"
 
-MODE = (
+
+class Row(NamedTuple):
+    """A command: what happens when it is interrupted, runs twice, beside another one, and so on."""
+
+    interrupted: str
+    twice: str
+    two_at_once: str
+    wrong_stack: str
+    hidden: str = NO_LETTERS
+    piped: str = NO_QUESTION
+    asleep: str = NO_HOLD
+
+
+MODE = Row(
     CTRL_C,
     "test_static_keeps_all_publishers_at_a_level_until_dynamic",
     "- one write: the later one is in force, and each command says the mode that it set",
     ASKED,
-    NO_LETTERS,
-    PIPED,
-    NO_HOLD,
+    piped=PIPED,
 )
 
-TABLE: dict[str, tuple[str, ...]] = {
-    "fanout resend": (
+TABLE: dict[str, Row] = {
+    "fanout resend": Row(
         "test_a_resend_that_stops_half_way_may_be_run_again",
         "test_resend_of_a_complete_delivery_sends_nothing",
         "test_resend_opens_no_delivery_that_was_planned_meanwhile",
         FIRST,
-        NO_LETTERS,
-        NO_QUESTION,
-        NO_HOLD,
     ),
-    "fanout abandon": (
+    "fanout abandon": Row(
         "test_abandon_that_stops_half_way_is_counted_and_may_be_run_again",
         "test_abandon_ends_deliveries_counts_them_and_can_be_repeated",
         "test_abandon_recognises_its_own_change_when_the_answer_was_lost",
         ASKED,
-        NO_LETTERS,
-        PIPED,
-        NO_HOLD,
+        piped=PIPED,
     ),
-    "dlq list": (
+    "dlq list": Row(
         "- whatever it hides comes back within half a minute",
         "test_repeated_listing_hides_and_loses_no_message",
         "test_list_says_that_messages_which_another_command_holds_come_back",
         NO_PLACE,
-        "test_list_says_that_messages_which_another_command_holds_come_back",
-        NO_QUESTION,
-        "test_a_listing_ends_where_sqs_counts_one_too_many_and_letters_come_round_again",
+        hidden="test_list_says_that_messages_which_another_command_holds_come_back",
+        asleep="test_a_listing_ends_where_sqs_counts_one_too_many_and_letters_come_round_again",
     ),
-    "dlq show": (
+    "dlq show": Row(
         "- whatever it hides comes back within ten minutes",
         "test_show_prints_the_whole_body_with_visible_control_characters",
         "test_an_unknown_id_is_a_sentence_and_exit_code_1",
         NO_PLACE,
-        "test_an_unknown_id_is_a_sentence_and_exit_code_1",
-        NO_QUESTION,
-        "- it shows what it has read, and changes nothing",
+        hidden="test_an_unknown_id_is_a_sentence_and_exit_code_1",
+        asleep="- it shows what it has read, and changes nothing",
     ),
-    "dlq redrive": (
+    "dlq redrive": Row(
         "test_ctrl_c_ends_a_move_task_or_says_that_it_goes_on_and_how_to_end_it",
         "- the simulation redrives again and again, and breaks the order of send and delete",
         HELD,
         FIRST,
-        HELD,
-        NO_QUESTION,
-        "test_a_redrive_by_id_that_slept_moves_nothing",
+        hidden=HELD,
+        asleep="test_a_redrive_by_id_that_slept_moves_nothing",
     ),
-    "dlq drop": (
+    "dlq drop": Row(
         "test_an_interrupt_says_whether_letters_were_dropped",
         "test_letters_that_were_written_but_not_deleted_are_dropped_by_a_second_run",
         HELD,
         ASKED,
-        HELD,
-        PIPED,
-        "test_letters_that_were_held_while_the_machine_slept_are_not_dropped",
+        hidden=HELD,
+        piped=PIPED,
+        asleep="test_letters_that_were_held_while_the_machine_slept_are_not_dropped",
     ),
-    "dlq restore": (
+    "dlq restore": Row(
         "test_a_restore_that_stops_says_at_which_line_and_may_be_run_again",
         "test_a_restore_that_stops_says_at_which_line_and_may_be_run_again",
         "- the same as twice: it only sends",
         "test_letters_of_another_stack_are_refused_before_anything_is_sent",
-        "- it reads a file, and no letters of a queue",
-        NO_QUESTION,
-        NO_HOLD,
+        hidden="- it reads a file, and no letters of a queue",
     ),
-    "doctor": (
+    "doctor": Row(
         "test_a_repair_that_stops_has_written_what_it_took_away",
         "test_an_interrupted_repair_says_what_it_has_done_and_can_be_run_again",
         "test_a_follow_that_comes_before_its_edge_is_taken_away_is_kept",
         "test_a_file_of_another_stack_or_no_such_file_puts_nothing_back",
-        NO_LETTERS,
-        NO_QUESTION,
-        "- each difference is read again before it is repaired",
+        asleep="- each difference is read again before it is repaired",
     ),
-    "pause": (
+    "pause": Row(
         "test_an_interrupt_says_how_each_lane_is",
         "test_a_second_pause_of_the_same_name_keeps_the_reason_and_the_end_of_the_first",
         "test_a_lane_that_another_command_switches_meanwhile_is_not_called_as_it_was",
         FIRST,
-        NO_LETTERS,
-        NO_QUESTION,
-        NO_HOLD,
     ),
-    "resume": (
+    "resume": Row(
         "test_an_interrupt_says_how_each_lane_is",
         "test_only_the_chosen_lanes_that_must_change_are_switched",
         "test_a_resume_asks_again_where_somebody_has_paused_while_it_asked",
         "test_a_resume_asks_where_another_one_has_paused",
-        NO_LETTERS,
-        PIPED,
-        NO_HOLD,
+        piped=PIPED,
     ),
-    "shards grow": (
+    "shards grow": Row(
         CTRL_C,
         "test_grow_never_lowers_and_can_be_repeated",
         "test_grow_goes_on_from_growths_that_come_between_unless_there_are_too_many",
         ASKED,
-        NO_LETTERS,
-        PIPED,
-        NO_HOLD,
+        piped=PIPED,
     ),
     "shards static": MODE,
     "shards dynamic": MODE,
-    "channels add": (
+    "channels add": Row(
         CTRL_C,
         "test_add_can_be_repeated",
         "test_add_goes_on_from_channels_that_come_between_unless_there_are_too_many",
         ASKED,
-        NO_LETTERS,
-        PIPED,
-        "test_the_last_place_may_be_taken_while_add_asks",
+        piped=PIPED,
+        asleep="test_the_last_place_may_be_taken_while_add_asks",
     ),
-    "channels demote": (
+    "channels demote": Row(
         CTRL_C,
         "test_demote_can_be_repeated_and_moves_no_date",
         "test_demote_goes_on_where_another_flips_the_channel_unless_too_often",
         ASKED,
-        NO_LETTERS,
-        PIPED,
-        NO_HOLD,
+        piped=PIPED,
     ),
 }
 
@@ -211,8 +198,8 @@ def test_every_command_of_operators_that_changes_something_is_in_the_table() -> 
 def test_each_cell_is_a_test_or_says_why_it_cannot_be() -> None:
     files = [path for folder in ("unit", "integration") for path in (TESTS / folder).glob("*.py")]
     tests = {name for file in files for name in re.findall(r"^def (\w+)", file.read_text(), re.M)}
-    for command, cells in TABLE.items():
-        for column, cell in zip(COLUMNS, cells, strict=True):
+    for command, row in TABLE.items():
+        for column, cell in row._asdict().items():
             assert cell.startswith("- ") or cell in tests, f"{command}, {column}"
 
 

@@ -127,11 +127,6 @@ def test_a_copied_home_does_not_end_the_engine_of_the_original(
     assert original.read_state() is not None
 
 
-def test_a_state_of_a_version_that_names_no_home_is_read(home: Home, alive: EngineState) -> None:
-    home.state_file.write_text(json.dumps(asdict(alive)))
-    assert home.read_state() == alive
-
-
 def test_a_missing_engine_and_a_missing_deployment_are_explained(
     home: Home, alive: EngineState
 ) -> None:

@@ -42,7 +42,6 @@ def test_the_edges_of_a_shard_are_estimated_from_the_density_at_its_start(
         (["channels", "add", "a#b"], "a#b"),
         (["channels", "demote", "#ada"], "#ada"),
         (["doctor", "--publisher", "a#b"], "a#b"),
-        (["doctor", "--publisher", ""], ""),
     ],
 )
 def test_an_invalid_publisher_id_is_refused(command: list[str], given: str) -> None:

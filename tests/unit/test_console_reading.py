@@ -212,17 +212,19 @@ def test_a_stack_on_aws_is_read_every_five_seconds_at_most_however_many_pages_as
     assert reads == [100.0, 105.0, 110.0]
 
 
-def fail(*_: Any) -> Any:
+def fail(_: State) -> Any:
     raise ExpectedError("No answer.")
 
 
 def test_a_refresh_that_fails_is_told_with_the_age_of_what_is_shown_and_the_next_one_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    clock = Clock()
+
     def succeed(before: State) -> State:
         return replace(before, failure="", read_at=clock.at)
 
-    clock, answers = Clock(), iter([succeed, fail, succeed])
+    answers = iter([succeed, fail, succeed])
     monkeypatch.setattr(watching, "clock", clock)
     shown = Refreshing(LOCAL, lambda before: next(answers)(before))
     assert shown.current().read_at == 100.0
@@ -252,7 +254,7 @@ def test_what_cannot_be_looked_up_is_told_once(monkeypatch: pytest.MonkeyPatch) 
     clock = Clock()
     monkeypatch.setattr(watching, "clock", clock)
     monkeypatch.setattr(threading.Thread, "start", threading.Thread.run)
-    shown = Refreshing(LOCAL, lambda before: before, fail)
+    shown = Refreshing(LOCAL, lambda before: before, lambda: fail(LOCAL))
     for _ in range(3):
         clock.at += 1
         shown.current()

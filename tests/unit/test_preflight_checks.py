@@ -93,16 +93,7 @@ def test_a_failed_first_deploy_that_is_protected_cannot_be_replaced() -> None:
         said(check, Status.FAILS, "update-termination-protection --stack-name Fanfold-prod")
 
 
-@pytest.mark.parametrize(
-    "status",
-    [
-        "ROLLBACK_FAILED",
-        "CREATE_FAILED",
-        "UPDATE_ROLLBACK_FAILED",
-        "DELETE_FAILED",
-        "IMPORT_ROLLBACK_FAILED",
-    ],
-)
+@pytest.mark.parametrize("status", ["CREATE_FAILED", "UPDATE_ROLLBACK_FAILED"])
 @pytest.mark.parametrize("wanted", [ORDINARY, FIRST, DEV])
 def test_a_stack_that_takes_no_deploy_is_sent_to_the_page_on_recovery(
     wanted: Wanted, status: str
@@ -167,12 +158,10 @@ def test_cdk_must_be_bootstrapped() -> None:
 @pytest.mark.parametrize(
     ("unreserved", "status"),
     [
-        (10, Status.FAILS),
         (85, Status.FAILS),
         (86, Status.WARNING),
         (107, Status.WARNING),
         (108, Status.OK),
-        (1_000, Status.OK),
     ],
 )
 def test_workers_must_find_executions_and_leave_some_to_requests(
