@@ -679,19 +679,25 @@ def test_an_event_that_would_count_as_new_stays(system: System, old_sqs: Sqs) ->
 # redrive by id
 
 
-def test_named_letters_are_moved_the_others_stay_visible_and_an_unknown_id_is_said(
-    system: System, old_sqs: Sqs
-) -> None:
+def test_named_letters_are_moved_and_the_others_stay_visible(system: System, old_sqs: Sqs) -> None:
     ids = sorted(bury_many(system, "Bulk", 25))
-    other = bury(system, "Express", "1", group="ada")
-    done = redrive(old_sqs, ids[3], "unknown", ids[17], other, "unknown", "--json")
-    assert (done.exit_code, done.json["moved"], done.json["not_found"]) == (1, 3, ["unknown"])
-    assert "No dead letter that can be read now has the id unknown." in done.said
+    other = bury(system, "Publish", "{}")
+    done = redrive(old_sqs, ids[3], ids[17], other, "--json")
+    assert (done.exit_code, done.json["moved"], done.json["not_found"]) == (0, 3, [])
     assert {each["how"] for each in done.json["queues"]} == {"loop"}
     left = {record["messageId"] for record in shown(system, "BulkDlq")}
     assert left == set(ids) - {ids[3], ids[17]}
-    assert system.waiting("Bulk") == 2
+    assert (system.waiting("Bulk"), system.waiting("Publish")) == (2, 1)
+
+
+def test_an_id_that_no_queue_has_is_said_and_the_others_are_moved(
+    system: System, old_sqs: Sqs
+) -> None:
+    known = bury(system, "Express", "1", group="ada")
+    done = redrive(old_sqs, "unknown", known, "unknown")
+    assert (done.exit_code, done.stdout) == (1, "Moved 1 message back.\n")
+    assert "No dead letter that can be read now has the id unknown." in done.said
     (record,) = system.receive("Express")
     assert record["attributes"]["MessageGroupId"] == "ada"
-    again = redrive(old_sqs, other)
+    again = redrive(old_sqs, known)
     assert (again.exit_code, again.stdout) == (1, "Moved 0 messages back.\n")

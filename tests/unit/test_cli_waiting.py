@@ -37,15 +37,22 @@ def waiting() -> None:
         time.sleep(LONG)
 
 
-def test_a_long_wait_of_which_nothing_was_said_is_one_line_on_stderr(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_long_wait_is_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     waiting()
     assert capsys.readouterr() == ("", "Waiting for a friend.\n")
-    with progress.waiting_for("a friend", is_said=True):
-        time.sleep(LONG)
+
+
+def test_a_short_wait_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(progress, "PATIENCE_SECONDS", 60.0)
     waiting()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_wait_that_is_said_already_is_not_said_again(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.waiting_for("a friend", is_said=True):
+        time.sleep(LONG)
     assert capsys.readouterr() == ("", "")
 
 
