@@ -11,8 +11,7 @@ from infra.stages import LOCAL, Stage
     "values",
     [
         {},
-        {"backfill": "10", "max_follows": "50"},
-        {"cors_origins": "http://localhost:5173"},
+        {"backfill": "10", "cors_origins": "http://localhost:5173"},
         {"transport": "boto3", "follower_readers": "users"},
     ],
 )
@@ -27,13 +26,11 @@ def test_a_value_that_an_engine_can_have_is_taken(values: dict[str, str]) -> Non
         ({"stage": "local"}, "leave 'stage' out"),
         ({"jwt_issuer": "https://a.example"}, "'jwt_issuer' cannot be set here: users of a local"),
         ({"runtime": "python3.9"}, "'runtime' cannot be set here: it follows from this machine"),
-        ({"keep_data": "true"}, "its data|the data of a local engine ends with it"),
+        ({"keep_data": "true"}, "the data of a local engine ends with it"),
         ({"alarm_email": "a@example.com"}, "sends no e-mail"),
         # As of a real deploy:
         ({"backfill": "1000"}, "'backfill' must be from 0 to 30, not 1000"),
         ({"back-fill": "10"}, "did you mean 'backfill'?"),
-        ({"max_follows": "many"}, "'max_follows' must be a whole number, not 'many'"),
-        ({"cors_origins": "*,https://a.example"}, "'cors_origins' must be origins"),
     ],
 )
 def test_a_value_that_no_engine_can_have_is_refused_with_its_reason(
@@ -49,7 +46,7 @@ def test_what_cannot_be_set_are_fields_of_a_stage() -> None:
 
 
 def test_the_program_ends_with_the_sentence_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["backfill=10", "cors_origins=https://a.example/?a=b".removesuffix("/?a=b")])
+    main(["backfill=10", "cors_origins=https://a.example"])
     with pytest.raises(SystemExit) as end:
         main(["backfill=x"])
     assert end.value.code == "'backfill' must be a whole number, not 'x'."
