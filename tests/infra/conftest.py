@@ -1,62 +1,21 @@
-"""Templates of the stack, synthesized once per session and without bundling."""
-
-import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+"""Templates of the app's own stack, and a stack of somebody else's app."""
 
 import pytest
 from aws_cdk import App, Stack
 
-from infra.context import choose
-from infra.stack import FanfoldStack
-
-Template = dict[str, Any]
-Synthesize = Callable[..., Template]
-
-CDK_JSON = Path(__file__).parents[2] / "cdk.json"
+from tests.infra.template import Template, synthesized
 
 
 @pytest.fixture(scope="session")
-def flags() -> dict[str, Any]:
-    """The feature flags of cdk.json, as in a deployment."""
-    context: dict[str, Any] = json.loads(CDK_JSON.read_text())["context"]
-    return context
-
-
-@pytest.fixture(scope="session")
-def make_app(flags: dict[str, Any]) -> Callable[..., App]:
-    """Make an app as `cdk -c name=value …` does, which bundles nothing."""
-
-    def make(outdir: str | None = None, **context: str) -> App:
-        return App(outdir=outdir, context={**flags, "aws:cdk:bundling-stacks": [], **context})
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def synthesize(make_app: Callable[..., App]) -> Synthesize:
-    """Synthesize the stage that the context names, and return its template."""
-
-    def synthesize_stage(**context: str) -> Template:
-        app = make_app(**context)
-        stack = FanfoldStack(app, "Fanfold", stage=choose(app.node.get_all_context()))
-        template: Template = app.synth().get_stack_by_name(stack.stack_name).template
-        return template
-
-    return synthesize_stage
-
-
-@pytest.fixture(scope="session")
-def dev(synthesize: Synthesize) -> Template:
+def dev() -> Template:
     """The default stage."""
-    return synthesize()
+    return synthesized()
 
 
 @pytest.fixture(scope="session")
-def prod(synthesize: Synthesize) -> Template:
+def prod() -> Template:
     """The production stage with an issuer and every option."""
-    return synthesize(
+    return synthesized(
         stage="prod",
         jwt_issuer="https://issuer.example.com/",
         jwt_audience="timeline,web",
@@ -70,9 +29,9 @@ def prod(synthesize: Synthesize) -> Template:
 
 
 @pytest.fixture(scope="session")
-def shared(synthesize: Synthesize) -> Template:
+def shared() -> Template:
     """The default stage with channels."""
-    return synthesize(channel_threshold="100000")
+    return synthesized(channel_threshold="100000")
 
 
 @pytest.fixture(params=["dev", "prod"])

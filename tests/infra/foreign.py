@@ -2,17 +2,10 @@
 
 from typing import Any
 
-from aws_cdk import App, Stack
+from aws_cdk import Stack
 
 from infra import FollowTimeline, Users
 from tests.infra.template import Template, of_type
-
-
-def template_of(stack: Stack) -> Template:
-    app = stack.node.root
-    assert isinstance(app, App)
-    found: Template = app.synth().get_stack_by_name(stack.stack_name).template
-    return found
 
 
 def embed(stack: Stack, id_: str = "Timeline", **properties: Any) -> FollowTimeline:
@@ -29,9 +22,9 @@ def statements(template: Template, role: str) -> list[Template]:
     ]
 
 
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
 def allowed(template: Template, role: str) -> set[str]:
-    found: set[str] = set()
-    for statement in statements(template, role):
-        actions = statement["Action"]
-        found |= {actions} if isinstance(actions, str) else set(actions)
-    return found
+    return {each for stated in statements(template, role) for each in as_list(stated["Action"])}

@@ -12,12 +12,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import App
-
 from fanfold import names
-from infra.context import choose
-from infra.stack import FanfoldStack
-from tests.infra.template import Template, of_type, output_id
+from tests.infra.template import Template, of_type, output_id, synthesized
+
+__all__ = ["PINNED", "alarm_name", "as_text", "simulated", "synthesized"]
 
 ROOT = Path(__file__).parents[2]
 PINNED = ROOT / "simulation/alarms.json"
@@ -78,15 +76,6 @@ def _names(template: Template) -> dict[str, str]:
 
 def as_text(alarms: dict[str, Any]) -> str:
     return json.dumps(alarms, indent=1, sort_keys=True) + "\n"
-
-
-def synthesized() -> Template:
-    """The template of the default stage."""
-    context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
-    app = App(context={**context, "aws:cdk:bundling-stacks": []})
-    stack = FanfoldStack(app, "Fanfold", stage=choose(app.node.get_all_context()))
-    template: Template = app.synth().get_stack_by_name(stack.stack_name).template
-    return template
 
 
 if __name__ == "__main__":

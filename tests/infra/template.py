@@ -1,8 +1,43 @@
-"""Finds resources in a synthesized template."""
+"""Synthesizes templates without bundling, and finds resources in them."""
 
+import json
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from aws_cdk import App, Stack
+
+from infra.context import choose
+from infra.stack import FanfoldStack
+
 Template = dict[str, Any]
+
+CDK_JSON = Path(__file__).parents[2] / "cdk.json"
+
+
+def make_app(outdir: str | None = None, **context: str) -> App:
+    """Make an app as `cdk -c name=value …` does, with the feature flags of a deployment."""
+    flags = json.loads(CDK_JSON.read_text(encoding="utf-8"))["context"]
+    return App(outdir=outdir, context={**flags, "aws:cdk:bundling-stacks": [], **context})
+
+
+def make_stack(**context: str) -> FanfoldStack:
+    """Make the app's own stack in the stage that the context names."""
+    app = make_app(**context)
+    return FanfoldStack(app, "Fanfold", stage=choose(app.node.get_all_context()))
+
+
+def template_of(stack: Stack) -> Template:
+    app = stack.node.root
+    assert isinstance(app, App)
+    found: Template = app.synth().get_stack_by_name(stack.stack_name).template
+    return found
+
+
+@cache
+def synthesized(**context: str) -> Template:
+    """The template of the stage that the context names; all tests share it, and none changes it."""
+    return template_of(make_stack(**context))
 
 
 def resources(template: Template, kind: str) -> dict[str, Template]:
@@ -19,6 +54,12 @@ def of_type(template: Template, kind: str) -> dict[str, Template]:
     return {id_: each.get("Properties", {}) for id_, each in resources(template, kind).items()}
 
 
+def only(template: Template, kind: str) -> Template:
+    """The properties of the only resource of a type."""
+    (found,) = of_type(template, kind).values()
+    return found
+
+
 def functions(template: Template) -> dict[str, Template]:
     """The properties of each function by its module."""
     found = of_type(template, "AWS::Lambda::Function").values()
@@ -31,6 +72,13 @@ def variables(template: Template) -> dict[str, Template]:
         module: properties["Environment"]["Variables"]
         for module, properties in functions(template).items()
     }
+
+
+def setting(template: Template, name: str) -> Any:
+    """The value of an environment variable, which all functions share."""
+    first, *others = (given[name] for given in variables(template).values())
+    assert all(each == first for each in others), name
+    return first
 
 
 def output_id(template: Template, output: str) -> str:

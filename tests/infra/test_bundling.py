@@ -5,46 +5,44 @@ import re
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import pytest
-from aws_cdk import App
+from aws_cdk import Stack
+from aws_cdk import aws_lambda as lambda_
 
-from fanfold.names import BOTO3, LIBCURL
+from fanfold.names import BOTO3
 from fanfold_cli.local import assembly
 from infra import bundling
-from infra.stack import FanfoldStack
 from infra.stages import DEV, LOCAL, Stage
+from tests.infra.template import make_app, only, template_of
 
 ROOT = Path(__file__).parents[2]
 PIN = re.compile(r"^([a-z0-9-]+)==(\S+) \\$", re.MULTILINE)
 # Numbers of the ELF header.
 MACHINES = {62: "x86_64", 183: "aarch64"}
+WITH_BOTO3 = replace(DEV, transport=BOTO3)
+
+of_linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="wheels of other systems hold no ELF files"
+)
 
 
 @pytest.fixture(scope="module")
-def aws_asset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("asset")
-    bundling.bundle(output, stage=DEV)
-    return output
-
-
-@pytest.fixture(scope="module")
-def boto3_asset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("asset")
-    bundling.bundle(output, stage=replace(DEV, transport=BOTO3))
-    return output
-
-
-@pytest.fixture(scope="module")
-def local_asset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("asset")
-    bundling.bundle(output, stage=LOCAL)
-    return output
+def assets(tmp_path_factory: pytest.TempPathFactory) -> dict[Stage, Path]:
+    """Each asset, made under a strict umask and where uv is told to compile, as containers do."""
+    made = {stage: tmp_path_factory.mktemp("asset") for stage in (DEV, WITH_BOTO3, LOCAL)}
+    usual = os.umask(0o077)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("UV_COMPILE_BYTECODE", "1")
+            for stage, output in made.items():
+                bundling.bundle(output, stage=stage)
+    finally:
+        os.umask(usual)
+    return made
 
 
 def shared_objects(asset: Path) -> list[Path]:
@@ -68,114 +66,65 @@ def assert_fits(asset: Path, *, python: str, architecture: str) -> None:
 
 
 @pytest.mark.network
-def test_the_asset_has_wheels_for_the_lambda_runtime(aws_asset: Path) -> None:
-    assert_fits(aws_asset, python="3.14", architecture="aarch64")
-
-
-@pytest.mark.network
-@pytest.mark.skipif(sys.platform != "linux", reason="wheels of other systems hold no ELF files")
-def test_the_local_asset_has_wheels_for_this_machine(local_asset: Path) -> None:
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert_fits(local_asset, python=version, architecture=os.uname().machine)
-
-
-@pytest.mark.network
-@pytest.mark.skipif(sys.platform != "linux", reason="wheels of other systems hold no ELF files")
-def test_the_check_notices_wheels_for_another_machine_or_python(
-    aws_asset: Path, local_asset: Path
-) -> None:
-    for asset, python, architecture in (
-        (local_asset, "3.14", "aarch64"),
-        (aws_asset, "3.13", "aarch64"),
-        (aws_asset, "3.14", "x86_64"),
-    ):
+def test_the_asset_has_wheels_for_the_lambda_runtime(assets: dict[Stage, Path]) -> None:
+    assert_fits(assets[DEV], python="3.14", architecture="aarch64")
+    for python, architecture in (("3.13", "aarch64"), ("3.14", "x86_64")):
         with pytest.raises(AssertionError):
-            assert_fits(asset, python=python, architecture=architecture)
+            assert_fits(assets[DEV], python=python, architecture=architecture)
 
 
 @pytest.mark.network
-def test_each_asset_has_the_versions_of_its_lock(
-    aws_asset: Path, local_asset: Path, boto3_asset: Path
-) -> None:
-    for asset, transport in ((aws_asset, LIBCURL), (local_asset, LIBCURL), (boto3_asset, BOTO3)):
-        locked = set(PIN.findall((ROOT / bundling.LOCKS[transport]).read_text()))
+@of_linux
+def test_the_local_asset_has_wheels_for_this_machine(assets: dict[Stage, Path]) -> None:
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert_fits(assets[LOCAL], python=version, architecture=os.uname().machine)
+
+
+@pytest.mark.network
+def test_each_asset_has_the_versions_of_its_lock(assets: dict[Stage, Path]) -> None:
+    for stage, asset in assets.items():
+        locked = set(PIN.findall((ROOT / bundling.LOCKS[stage.transport]).read_text()))
         assert {"pycurl", "certifi"} <= {name for name, _ in locked}
-        assert ("boto3" in {name for name, _ in locked}) is (transport == BOTO3)
+        assert ("boto3" in {name for name, _ in locked}) is (stage.transport == BOTO3)
         names = [path.name.removesuffix(".dist-info") for path in asset.glob("*.dist-info")]
         held = {tuple(name.replace("_", "-").rsplit("-", 1)) for name in names}
         assert held == locked
 
 
 @pytest.mark.network
-def test_the_asset_has_our_packages_and_no_files_of_this_machine(aws_asset: Path) -> None:
+def test_the_asset_has_our_packages_for_everybody_and_no_files_of_this_machine(
+    assets: dict[Stage, Path],
+) -> None:
+    asset = assets[DEV]
     for package in bundling.PACKAGES:
         expected = {path.name for path in (ROOT / package).glob("*.py")}
-        assert {path.name for path in (aws_asset / package).glob("*.py")} == expected
-    assert not list(aws_asset.rglob("*.pyc"))
-    assert not list(aws_asset.rglob("__pycache__"))
-    assert not (aws_asset / "bin").exists()
-
-
-@pytest.mark.network
-def test_without_boto3_the_asset_is_half_as_large(aws_asset: Path, boto3_asset: Path) -> None:
-    # Lambda's limit is 250 MB unpacked.
-    assert size_of(boto3_asset) < 55_000_000
-    assert size_of(aws_asset) < 30_000_000
-
-
-def size_of(asset: Path) -> int:
-    """Size of an asset in bytes, unpacked."""
-    return sum(path.stat().st_size for path in asset.rglob("*") if path.is_file())
-
-
-@pytest.mark.network
-def test_everybody_may_read_the_asset_that_is_made_under_a_strict_umask(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-P", "-B", "-c", _BUNDLE, str(tmp_path)],
-        cwd=ROOT,
-        umask=0o077,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+        assert {path.name for path in (asset / package).glob("*.py")} == expected
+    found = {path: path.stat() for path in asset.rglob("*")}
+    assert not [path for path in found if path.suffix == ".pyc" or path.name == "__pycache__"]
+    assert not (asset / "bin").exists()
+    modes = {path: stat.S_IMODE(status.st_mode) for path, status in found.items()}
     assert {mode for path, mode in modes.items() if path.is_dir()} == {0o755}
     assert {mode for path, mode in modes.items() if path.is_file()} <= {0o644, 0o755}
-    assert modes[tmp_path / "functions/deliver.py"] == 0o644
-    assert len(modes) > 100
+    assert modes[asset / "functions/deliver.py"] == 0o644
+    # None is a file of uv's cache.
+    assert {status.st_nlink for path, status in found.items() if path.is_file()} == {1}
 
 
 @pytest.mark.network
-def test_no_setting_of_uv_puts_this_machines_bytecode_into_the_asset(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("UV_COMPILE_BYTECODE", "1")  # as images of containers have it
-    bundling.bundle(tmp_path, stage=DEV)
-    assert not list(tmp_path.rglob("*.pyc"))
+def test_without_boto3_the_asset_is_half_as_large(assets: dict[Stage, Path]) -> None:
+    def size(stage: Stage) -> int:
+        return sum(path.stat().st_size for path in assets[stage].rglob("*") if path.is_file())
 
-
-_BUNDLE = """
-import sys
-from pathlib import Path
-from fanfold_cli.local import assembly
-from infra import bundling
-from infra.stages import DEV
-bundling.bundle(Path(sys.argv[1]), stage=DEV)
-"""
+    # Lambda's limit is 250 MB unpacked.
+    assert size(WITH_BOTO3) < 55_000_000
+    assert size(DEV) < 30_000_000
 
 
 @pytest.mark.network
-def test_no_file_of_the_asset_is_one_of_uvs_cache(aws_asset: Path) -> None:
-    files = [path for path in aws_asset.rglob("*") if path.is_file()]
-    assert {path.stat().st_nlink for path in files} == {1}
-
-
-@pytest.mark.network
-def test_a_function_can_be_imported_from_the_local_asset_alone(local_asset: Path) -> None:
+def test_a_function_can_be_imported_from_the_local_asset_alone(assets: dict[Stage, Path]) -> None:
     done = subprocess.run(
-        [sys.executable, "-I", "-B", "-c", _LOAD.format(path=str(local_asset))],
-        cwd=local_asset,
+        [sys.executable, "-I", "-B", "-c", _LOAD.format(path=str(assets[LOCAL]))],
+        cwd=assets[LOCAL],
         env={**os.environ, "PYTHONPATH": ""},
         capture_output=True,
         text=True,
@@ -213,54 +162,36 @@ def test_a_failing_install_raises_and_copies_nothing(
     assert not (tmp_path / "out" / "fanfold").exists()
 
 
-def asset_key(make_app: Callable[..., App], stage: Stage = DEV) -> str:
+def asset_key(stage: Stage) -> str:
     """What functions are deployed with: another key is another upload."""
-    app = make_app()
-    FanfoldStack(app, "Fanfold", stage=stage)
-    template = app.synth().get_stack_by_name("Fanfold").template
-    (key,) = {
-        resource["Properties"]["Code"]["S3Key"]
-        for resource in template["Resources"].values()
-        if resource["Type"] == "AWS::Lambda::Function"
-    }
-    return str(key)
+    stack = Stack(make_app(), "Fanfold")
+    code, runtime = bundling.service_code(stage), lambda_.Runtime.PYTHON_3_13
+    lambda_.Function(stack, "Function", code=code, handler="index.handler", runtime=runtime)
+    return str(only(template_of(stack), "AWS::Lambda::Function")["Code"]["S3Key"])
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"runtime": "python3.13"},
-        {"wheel_platform": "x86_64-manylinux_2_28"},
-        {"transport": BOTO3},
-    ],
-)
-def test_a_change_of_the_runtime_or_the_transport_alone_makes_another_asset(
-    make_app: Callable[..., App], other: dict[str, Any]
-) -> None:
-    assert asset_key(make_app) == asset_key(make_app, replace(DEV, name="other"))
-    assert asset_key(make_app) != asset_key(make_app, replace(DEV, **other))
+def test_a_change_of_the_runtime_or_the_transport_alone_makes_another_asset() -> None:
+    others = (
+        replace(DEV, runtime="python3.13"),
+        replace(DEV, wheel_platform="x86_64-manylinux_2_28"),
+        WITH_BOTO3,
+    )
+    assert len({asset_key(stage) for stage in (DEV, *others)}) == 4
+    assert asset_key(replace(DEV, name="other")) == asset_key(DEV)
 
 
 def test_a_change_of_how_it_is_made_makes_another_asset(
-    make_app: Callable[..., App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = asset_key(make_app)
-    source = Path(bundling.__file__).read_text(encoding="utf-8")
-    for old, new in (("0o755", "0o555"), ('"--no-deps", ', ""), ('"bin", ', "")):
-        assert old in source
-        changed = tmp_path / "bundling.py"
-        changed.write_text(source.replace(old, new), encoding="utf-8")
-        with monkeypatch.context() as patch:
-            patch.setattr(bundling, "SOURCE", changed)
-            assert asset_key(make_app) != before, old
-
-
-def test_another_uv_makes_another_asset(
-    make_app: Callable[..., App], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = asset_key(make_app)
+    before = asset_key(DEV)
+    changed = tmp_path / "bundling.py"
+    source = bundling.SOURCE.read_text(encoding="utf-8")
+    changed.write_text(source.replace("0o755", "0o555"), encoding="utf-8")
+    with monkeypatch.context() as patch:
+        patch.setattr(bundling, "SOURCE", changed)
+        assert asset_key(DEV) != before
     monkeypatch.setattr(metadata, "version", {"uv": "0.0.1"}.__getitem__)
-    assert asset_key(make_app) != before
+    assert asset_key(DEV) != before
 
 
 def test_a_change_of_whatever_is_bundled_or_bundles_is_a_new_source_of_the_local_engine() -> None:

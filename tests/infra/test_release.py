@@ -10,7 +10,7 @@ import pytest
 
 from infra import release
 from infra.stages import DEV, PROD
-from tests.infra.template import Template, functions, of_type, resources
+from tests.infra.template import Template, functions, of_type, only, resources
 from tests.infra.test_rules import linted
 
 pytestmark = pytest.mark.thorough
@@ -25,40 +25,31 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.fixture(scope="module", params=["dev", "prod"])
+@pytest.fixture(params=["dev", "prod"])
 def plain(request: pytest.FixtureRequest, released: Path) -> Template:
-    (path,) = released.glob(f"*-{request.param}.template.json")
+    return template_for(released, request.param)
+
+
+def template_for(released: Path, kind: str) -> Template:
+    (path,) = released.glob(f"*-{kind}.template.json")
     found: Template = json.loads(path.read_text())
     return found
 
 
-@pytest.fixture
-def for_prod(released: Path) -> Template:
-    (path,) = released.glob("*-prod.template.json")
-    found: Template = json.loads(path.read_text())
-    return found
-
-
-def test_a_template_needs_nothing_of_cdk(plain: Template) -> None:
+def test_a_template_needs_nothing_of_cdk_and_uses_its_parameters_in_place_of_marks(
+    plain: Template,
+) -> None:
     text = json.dumps(plain)
-    for word in ("hnb659fds", "BootstrapVersion", "cdk-", "aws:asset"):
+    for word in ("hnb659fds", "BootstrapVersion", "cdk-", "aws:asset", *MARKS):
         assert word not in text
     assert "Rules" not in plain
+    text = json.dumps({**plain, "Parameters": {}})
+    for name in plain["Parameters"]:
+        assert f'{{"Ref": "{name}"}}' in text or f"${{{name}}}" in text, name
 
 
 def test_a_template_keeps_what_cfn_lint_asks_for(plain: Template) -> None:
     assert {rule for rule, _ in linted(plain)} <= {"W3005"}  # accepted: tests/infra/test_rules.py
-
-
-def test_no_mark_is_left_in_the_place_of_a_parameter(plain: Template) -> None:
-    text = json.dumps(plain)
-    assert not [mark for mark in MARKS if mark in text]
-
-
-def test_every_parameter_is_used(plain: Template) -> None:
-    text = json.dumps({**plain, "Parameters": {}})
-    for name in plain["Parameters"]:
-        assert f'{{"Ref": "{name}"}}' in text or f"${{{name}}}" in text, name
 
 
 def test_what_is_built_is_what_cdk_would_deploy(
@@ -88,44 +79,43 @@ def test_metrics_and_alarms_speak_of_the_same_name(plain: Template) -> None:
 
 def test_stacks_of_both_kinds_have_names_of_their_own(released: Path) -> None:
     """Whoever leaves the default would otherwise have one's alarms watch the other's metrics."""
-    paths = released.glob("*.template.json")
-    found = [json.loads(each.read_text())["Parameters"]["Name"]["Default"] for each in paths]
-    assert sorted(found) == ["dev", "prod"]
+    for kind in ("dev", "prod"):
+        assert template_for(released, kind)["Parameters"]["Name"]["Default"] == kind
 
 
-@pytest.mark.parametrize("given", ["", " "])
-def test_no_audience_is_empty(for_prod: Template, given: str) -> None:
+def test_no_audience_is_empty(released: Path) -> None:
     """CloudFormation matches each of a list; without one, tokens for any service would pass."""
-    audience = for_prod["Parameters"]["JwtAudience"]
-    assert re.fullmatch(audience["AllowedPattern"], "my-app")
-    assert not re.fullmatch(audience["AllowedPattern"], given)
+    allowed = template_for(released, "prod")["Parameters"]["JwtAudience"]["AllowedPattern"]
+    assert re.fullmatch(allowed, "my-app")
+    assert not re.fullmatch(allowed, "")
+    assert not re.fullmatch(allowed, " ")
 
 
-def test_prod_takes_its_issuer_and_keeps_its_data(for_prod: Template) -> None:
-    (authorizer,) = of_type(for_prod, "AWS::ApiGatewayV2::Authorizer").values()
-    assert authorizer["JwtConfiguration"] == {
+def test_prod_takes_its_issuer_and_keeps_its_data(released: Path) -> None:
+    template = template_for(released, "prod")
+    assert only(template, "AWS::ApiGatewayV2::Authorizer")["JwtConfiguration"] == {
         "Issuer": {"Ref": "JwtIssuer"},
         "Audience": {"Ref": "JwtAudience"},
     }
-    for table in resources(for_prod, "AWS::DynamoDB::GlobalTable").values():
+    for table in resources(template, "AWS::DynamoDB::GlobalTable").values():
         assert table["DeletionPolicy"] == "RetainExceptOnCreate"
         (replica,) = table["Properties"]["Replicas"]
         assert replica["DeletionProtectionEnabled"] == {"Fn::If": ["IsProtected", True, False]}
-    assert for_prod["Parameters"]["Protected"]["Default"] == "false"
+    assert template["Parameters"]["Protected"]["Default"] == "false"
 
 
-def test_the_code_is_that_of_the_functions_and_readable_by_lambda(released: Path) -> None:
+def test_the_code_is_that_of_the_functions_readable_by_lambda_and_named_by_its_content(
+    released: Path,
+) -> None:
     (path,) = released.glob("*.zip")
     with zipfile.ZipFile(path) as archive:
         held = {entry.filename: entry.external_attr >> 16 for entry in archive.infolist()}
     assert {"functions/plan.py", "fanfold/names.py"} <= held.keys()
     assert all(mode & 0o444 == 0o444 for mode in held.values())
     assert hashlib.sha256(path.read_bytes()).hexdigest()[:12] in path.name
-
-
-def test_the_default_key_is_the_name_of_the_code(plain: Template, released: Path) -> None:
-    (path,) = released.glob("*.zip")
-    assert plain["Parameters"]["CodeKey"]["Default"] == path.name
+    for kind in ("dev", "prod"):
+        key = template_for(released, kind)["Parameters"]["CodeKey"]
+        assert key["Default"] == path.name
 
 
 def test_the_sums_are_those_of_all_files(released: Path) -> None:

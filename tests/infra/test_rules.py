@@ -4,7 +4,7 @@ cfn-lint holds the template to the schemas of its release, so it needs no networ
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
@@ -15,10 +15,9 @@ from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 from cfnlint.api import lint  # type: ignore[import-untyped]
 from cfnlint.config import ManualArgs  # type: ignore[import-untyped]
 
-from infra.context import choose
-from infra.stack import FanfoldStack
 from infra.stages import DEV, LOCAL
-from tests.infra.template import Template, resources
+from tests.infra.template import Template, make_stack, resources
+from tests.infra.test_surroundings import BY_IDS
 
 Finding = tuple[str, str]  # the rule, and where: a construct's path or a logical id
 
@@ -114,16 +113,6 @@ CAPACITY = {
     "contributor_insights": "true",
 }
 CORS = {"cors_origins": "https://app.example.com"}
-SURROUNDINGS = {
-    "kms_key": "arn:aws:kms:eu-central-1:123456789012:key/01234567-89ab-cdef-0123-456789abcdef",
-    "permissions_boundary": "developers",
-    "vpc_id": "vpc-0123abcd",
-    "subnet_ids": "subnet-0123abca,subnet-0123abcb",
-    "security_group_ids": "sg-0123abcd",
-    "domain_name": "api.example.com",
-    "certificate": "arn:aws:acm:eu-central-1:123456789012:certificate/0123-4567",
-    "tags": "team=feed",
-}
 # What is deployed, and what is accepted there beside what is accepted everywhere.
 CASES: dict[str, tuple[dict[str, str], tuple[Accepted, ...]]] = {
     "dev": ({"stage": "dev"}, OF_POOLS),
@@ -135,14 +124,15 @@ CASES: dict[str, tuple[dict[str, str], tuple[Accepted, ...]]] = {
         {**ISSUER, **MAIL, **CAPACITY, **CORS},
         OF_MAIL,
     ),
-    "prod with all that a team asks for": ({**ISSUER, **SLACK, **SURROUNDINGS}, OF_NETWORKS),
+    "prod with all that a team asks for": ({**ISSUER, **BY_IDS}, OF_NETWORKS),
 }
 
 
-def judge(make_app: Callable[..., App], context: dict[str, str]) -> tuple[Template, set[Finding]]:
+def judge(context: dict[str, str]) -> tuple[Template, set[Finding]]:
     """The template, and what cdk-nag finds in the app: errors and warnings."""
-    app = make_app(**context)
-    stack = FanfoldStack(app, "Fanfold", stage=choose(app.node.get_all_context()))
+    stack = make_stack(**context)
+    app = stack.node.root
+    assert isinstance(app, App)
     Validations.of(stack).add_plugins(AwsSolutionsChecks(stack), ServerlessChecks(stack))
     with pytest.raises(RuntimeError, match="ValidationFailed"):  # there is always some error
         app.synth()
@@ -178,16 +168,14 @@ def assert_accepted(found: Iterable[Finding], accepted: Iterable[Accepted]) -> N
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES)
-def test_a_stage_keeps_all_rules_except_those_with_a_reason(
-    make_app: Callable[..., App], case: str
-) -> None:
+def test_a_stage_keeps_all_rules_except_those_with_a_reason(case: str) -> None:
     context, accepted = CASES[case]
-    template, found = judge(make_app, context)
+    template, found = judge(context)
     assert_accepted(found | linted(template), EVERYWHERE + accepted)
 
 
-def test_a_finding_without_a_reason_fails(make_app: Callable[..., App]) -> None:
-    _, found = judge(make_app, {"stage": "dev"})
+def test_a_finding_without_a_reason_fails() -> None:
+    _, found = judge({"stage": "dev"})
     by_nag = [each for each in (*EVERYWHERE, *OF_POOLS) if each.rule != "W3005"]
     for left_out in by_nag:
         with pytest.raises(AssertionError, match=left_out.rule):
