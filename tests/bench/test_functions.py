@@ -18,14 +18,6 @@ from simulation.timed.tasks import Threads, side_by_side
 Kept = list[str]
 
 
-def run(scheduler: Scheduler, what: Callable[[], object]) -> None:
-    task = scheduler.start(what)
-    scheduler.run(lambda: bool(task.dead))
-
-
-# Environments and batches
-
-
 def mapped(handle: Handle[Kept], *, cold: bool = False) -> System:
     """A system whose publish queue has a function of ours."""
     system = System(4_000, cold=cold)
@@ -33,116 +25,71 @@ def mapped(handle: Handle[Kept], *, cold: bool = False) -> System:
     return system
 
 
-def send(system: System, *texts: str) -> None:
-    queue = system.lanes[names.PUBLISH]
+def send(system: System, *texts: str, until: Callable[[], bool]) -> None:
+    """Send a batch, and run until then."""
     messages = [Message({"text": text}, group=f"group of {text}") for text in texts]
     with system.virtual_time():
-        system.scheduler.start(partial(queue.send, *messages))
+        system.scheduler.start(partial(system.lanes[names.PUBLISH].send, *messages))
+        system.scheduler.run(until)
 
 
-def test_messages_of_a_batch_are_handled_at_the_same_time_in_one_environment() -> None:
+def test_a_batch_shares_an_environment_that_is_kept_and_what_fails_comes_again_alone() -> None:
     begun: list[float] = []
     ended: list[tuple[str, str, bool]] = []
-    kept_by: list[Kept] = []
+    environments: list[Kept] = []
 
     def handle(kept: Kept, message: Arrived) -> None:
         begun.append(system.scheduler.now)
+        environments.append(kept)
         system.scheduler.sleep(1)
-        ended.append((message.content["text"], message.group, message.redelivered))
-        kept_by.append(kept)
-
-    system = mapped(handle)
-    send(system, "a", "b", "c")
-    with system.virtual_time():
-        system.scheduler.run(lambda: len(ended) == 3)
-    assert len(set(begun)) == 1
-    assert sorted(ended) == [(text, f"group of {text}", False) for text in "abc"]
-    assert kept_by[0] is kept_by[1] is kept_by[2]
-
-
-def test_an_environment_is_kept_between_invocations() -> None:
-    seen = []
-
-    def handle(kept: Kept, message: Arrived) -> None:
-        kept.append(message.content["text"])
-        seen.append(list(kept))
-
-    system = mapped(handle)
-    for number, text in enumerate("ab", 1):
-        send(system, text)
-        with system.virtual_time():
-            system.scheduler.run(lambda: len(seen) == number)  # noqa: B023 - it runs here
-    assert seen == [["a"], ["a", "b"]]
-
-
-def test_a_message_that_fails_comes_again_alone() -> None:
-    handled = []
-
-    def handle(_kept: Kept, message: Arrived) -> None:
-        handled.append((message.content["text"], message.redelivered))
-        if message.content["text"] == "b" and not message.redelivered:
+        text = message.content["text"]
+        ended.append((text, message.group, message.redelivered))
+        if text == "b" and not message.redelivered:
             raise RuntimeError
 
     system = mapped(handle)
-    send(system, "a", "b", "c")
-    with system.virtual_time():
-        system.scheduler.run(lambda: len(handled) == 4)
-    assert sorted(handled[:3]) == [("a", False), ("b", False), ("c", False)]
-    assert handled[3] == ("b", True)
+    send(system, "a", "b", "c", until=lambda: len(ended) == 3)
+    assert len(set(begun)) == 1
+    assert sorted(ended) == [(text, f"group of {text}", False) for text in "abc"]
+    send(system, "d", until=lambda: len(ended) == 5)
+    assert ended[3:] == [("d", "group of d", False), ("b", "group of b", True)]
     assert system.scheduler.now >= names.PUBLISH.visibility_seconds
+    assert all(each is environments[0] for each in environments)
 
 
 def test_a_new_environment_takes_time_if_lambda_is_cold() -> None:
-    begun = []
+    begun: list[float] = []
 
     def handle(_kept: Kept, _message: Arrived) -> None:
         begun.append(system.scheduler.now)
 
     system = mapped(handle, cold=True)
-    send(system, "a")
-    with system.virtual_time():
-        system.scheduler.run(lambda: bool(begun))
+    send(system, "a", until=lambda: bool(begun))
     assert begun[0] > COLD_START_SECONDS
 
 
-# Threads
-
-
-def test_threads_run_as_many_calls_at_once_as_there_are() -> None:
+def test_threads_run_as_many_calls_at_once_as_there_are_and_pass_an_error_on() -> None:
     scheduler = Scheduler(Random(0))
-    results: list[int] = []
 
-    def call(number: int) -> int:
-        scheduler.sleep(1)
+    def square(number: int) -> int:
+        scheduler.sleep(number)
         return number * number
 
-    run(scheduler, lambda: results.extend(Threads(scheduler, 2).map(call, range(5))))
-    assert results == [0, 1, 4, 9, 16]
-    assert scheduler.now == 3
-
-
-def test_calls_side_by_side_take_as_long_as_the_longest() -> None:
-    scheduler = Scheduler(Random(0))
-    results: list[float] = []
-
-    def call(seconds: float) -> float:
-        scheduler.sleep(seconds)
-        return seconds
-
-    calls = [partial(call, seconds) for seconds in (1.0, 3.0, 2.0)]
-    run(scheduler, lambda: results.extend(side_by_side(scheduler, *calls)))
-    assert (results, scheduler.now) == ([1.0, 3.0, 2.0], 3)
-
-
-def test_an_error_of_a_thread_reaches_whoever_waits_for_it() -> None:
-    scheduler = Scheduler(Random(0))
-
-    def call(number: int) -> None:
+    def fail(number: int) -> int:
         scheduler.sleep(number)
         raise ValueError(str(number))
 
-    def wait() -> None:
+    def work() -> None:
+        assert list(Threads(scheduler, 2).map(square, [1] * 5)) == [1] * 5
+        assert scheduler.now == 3
+        calls = [partial(square, seconds) for seconds in (1, 3, 2)]
+        assert side_by_side(scheduler, *calls) == [1, 9, 4]
+        assert scheduler.now == 3 + 3, "as long as the longest"
         with pytest.raises(ValueError, match=r"^1$"):
-            side_by_side(scheduler, *(partial(call, number) for number in (1, 2)))
+            side_by_side(scheduler, *(partial(fail, number) for number in (1, 2)))
+        done.append(True)
 
-    run(scheduler, wait)
+    done: list[bool] = []
+    task = scheduler.start(work)
+    scheduler.run(lambda: bool(task.dead))
+    assert done

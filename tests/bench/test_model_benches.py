@@ -13,7 +13,7 @@ from aws_model.dynamodb.capacity import Limits, Meter, Throttle
 from aws_model.dynamodb.database import Database
 from bench import runner
 from bench.figures import Figure
-from fanfold import clock, names
+from fanfold import names
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Read
@@ -52,13 +52,6 @@ def test_a_short_run_reaches_most_of_every_target(name: str) -> None:
     assert not missed
 
 
-def test_the_product_gets_its_own_clock_back() -> None:
-    real = clock.monotonic
-    with System(4_000).virtual_time():
-        assert clock.monotonic() == 0
-    assert clock.monotonic is real
-
-
 # Tables
 
 
@@ -91,36 +84,28 @@ def push(database: Database, users: list[str]) -> object:
         return str(error)
 
 
-@pytest.fixture
-def edges_table() -> EdgesTable:
+def read(edges_table: EdgesTable, lo: str, hi: str, limit: int) -> list[str]:
+    edges: list[str] = []
+    more = True
+    while more:
+        page = edges_table.page("ada", Read(0, 0, edges[-1] if edges else lo, hi), limit)
+        edges += page.edges
+        more = page.more
+    return edges
+
+
+def test_made_up_followers_do_not_depend_on_pages_and_have_the_density_of_their_number() -> None:
     made = database(Clock())
     made.meter = None
     make_up_followers(made, "ada", 10_000, seed=7)
     client: Any = dynamodb.Client(made)
-    return EdgesTable(client, names.FOLLOWERS.name)
-
-
-def read(edges_table: EdgesTable, lo: str, hi: str, limit: int) -> list[str]:
-    edges: list[str] = []
-    page = edges_table.page("ada", Read(0, 0, lo, hi), limit)
-    edges += page.edges
-    while page.more:
-        page = edges_table.page("ada", Read(0, 0, edges[-1], hi), limit)
-        edges += page.edges
-    return edges
-
-
-def test_made_up_followers_do_not_depend_on_pages(edges_table: EdgesTable) -> None:
-    whole = read(edges_table, ring.START, ring.END, 2_500)
+    table = EdgesTable(client, names.FOLLOWERS.name)
+    whole = read(table, ring.START, ring.END, 2_500)
     assert whole == sorted(set(whole))
     assert len(whole) == pytest.approx(10_000, rel=0.05)
     parts = [ring.segment_range(segment, 8) for segment in range(8)]
-    assert whole == [edge for part in parts for edge in read(edges_table, part.lo, part.hi, 321)]
-
-
-def test_made_up_followers_have_the_density_of_their_number(edges_table: EdgesTable) -> None:
-    page = edges_table.page("ada", Read(0, 0, ring.START, ring.END), 1_000)
-    estimate = ring.estimate(len(page.edges) - 1, ring.position_of(page.edges[-1]))
+    assert whole == [edge for part in parts for edge in read(table, part.lo, part.hi, 321)]
+    estimate = ring.estimate(999, ring.position_of(whole[999]))
     assert estimate == pytest.approx(10_000, rel=0.1)
 
 
@@ -147,11 +132,6 @@ def test_a_cold_table_throttles_and_every_follower_gets_the_post() -> None:
     assert len(system.written(POST).users) == 30_000
     assert system.counts.throttled > 0
     assert not system.counts.failures
-
-
-def test_a_cold_lambda_takes_longer() -> None:
-    warm, cold = published(System(40_000), 20_000), published(System(40_000, cold=True), 20_000)
-    assert cold.written(POST).last_at > warm.written(POST).last_at
 
 
 @pytest.mark.network

@@ -23,14 +23,6 @@ def test_every_block_is_made_ready_before_it_is_measured() -> None:
     assert done == ["ready", "block"]
 
 
-def test_time_is_counted_for_one_unit_of_work() -> None:
-    def spin() -> None:
-        sum(range(200_000))
-
-    whole, tenth = Contestant("1", spin, units=1), Contestant("10", spin, units=10)
-    assert tenth.measure() < whole.measure()
-
-
 def test_the_ratio_is_the_median_of_the_ratios_of_pairs() -> None:
     found = paired([(1.0, 40.0), (2.0, 90.0), (1.0, 50.0), (1.0, 44.0), (1.0, 5_000.0)])
     assert found.ratio == 45

@@ -10,7 +10,7 @@ import pytest
 
 from bench import runner
 from bench.sweep.bench import Found, live_through
-from bench.sweep.cases import LARGE_SEGMENTS, worlds
+from bench.sweep.cases import LARGE_SEGMENTS
 from bench.sweep.cost import Ledgers, costs
 from bench.sweep.lanes import NOISY_IN_FLIGHT, Order, Queue
 from bench.sweep.world import PLAN, Case, Post, Traffic
@@ -42,50 +42,30 @@ def taken(queue: Queue, count: int) -> str:
     return "".join(order.group for order in orders if order)
 
 
-def test_messages_of_quiet_groups_come_in_order() -> None:
+def test_noisy_groups_wait_for_quiet_ones_whose_messages_come_in_order() -> None:
     assert taken(queue("a", "b", "a", "c", "b"), 6) == "abacb"
-
-
-def test_a_group_with_many_messages_in_flight_waits_for_quiet_ones() -> None:
+    # Many of the messages in flight are noise,
     busy = queue(*"a" * (NOISY_IN_FLIGHT + 2), "b", "c")
     assert taken(busy, NOISY_IN_FLIGHT) == "a" * NOISY_IN_FLIGHT
     assert taken(busy, 4) == "bcaa"
-
-
-def test_a_group_that_takes_most_of_the_time_waits_for_quiet_ones() -> None:
-    busy = queue("a", "a", "b")
-    first = busy.take()
-    assert first is not None
-    busy.end(first, 10.0)
-    assert taken(busy, 2) == "ba"
-
-
-def test_of_noisy_groups_the_one_with_the_fewest_in_flight_is_next() -> None:
+    # and so is most of the time. Of noisy groups the one with the fewest in flight is next.
     busy = queue(*"aabaab")
     for _ in range(3):
         order = busy.take()
         assert order is not None
         busy.end(order, 10.0)
     assert taken(busy, 3) == "aba"
+    assert taken(queue(*"a" * 40, "b", "a", is_fair=False), 42) == "a" * 40 + "ba"
 
 
-def test_an_unfair_queue_keeps_the_order() -> None:
-    busy = queue(*"a" * 40, "b", "a", is_fair=False)
-    assert taken(busy, 42) == "a" * 40 + "ba"
-
-
-def test_a_purge_drops_what_waits() -> None:
-    busy = queue("a", "b", "c")
-    assert taken(busy, 1) == "a"
-    assert [order.group for order in busy.purge()] == ["b", "c"]
-    assert busy.take() is None
-
-
-def test_an_order_that_stands_for_many_is_taken_as_often() -> None:
+def test_an_order_that_stands_for_many_is_taken_as_often_and_a_purge_drops_what_waits() -> None:
     busy = Queue(lambda: 0.0)
     busy.put(Order(0, "a", count=3))
     busy.put(Order(1, "b"))
-    assert taken(busy, 5) == "aaab"
+    busy.put(Order(2, "c"))
+    assert taken(busy, 4) == "aaab"
+    assert [order.group for order in busy.purge()] == ["c"]
+    assert busy.take() is None
 
 
 # The worlds
@@ -126,11 +106,6 @@ def test_a_sweep_that_does_nothing_is_noticed() -> None:
         found = live_through(replace(QUIET, days=0.1))
     assert found.unmended == 1 + 1 + 13
     assert found.worst > 140
-
-
-def test_a_world_repeats() -> None:
-    case = worlds(short=True)[-2]
-    assert live_through(case) == live_through(case)
 
 
 @pytest.mark.network
