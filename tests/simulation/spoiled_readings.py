@@ -7,7 +7,6 @@ from unittest.mock import patch
 
 from fanfold import names
 from fanfold.follows.follows_table import FollowsTable
-from fanfold.timeline.entries import Entries
 from fanfold.timeline.unread import Unread
 from simulation import reader_requests, requests
 from simulation.checks import backfills, markers, shown
@@ -18,9 +17,12 @@ from tests.simulation.spoilings import (
     POST,
     PUBLISHER,
     SENT,
+    Spoil,
     acting,
     changed,
+    spoil_for,
     spoils,
+    with_newest,
 )
 
 LATE, EARLY = "2026-11-20T19:00:00.000Z#late", "2026-11-20T17:00:00.000Z#early"
@@ -35,81 +37,71 @@ def a_mark_that_is_gone(world: World) -> None:
     changed(world, names.READERS, {"user_id": "eve"}, **marks)
 
 
-@spoils(shown.readers_are_shown_whom_they_follow, "By a page, ann does not follow p0")
-def a_reader_who_is_shown_nothing_of_a_follow(_world: World) -> Any:
-    return _hidden(lambda found: [])
-
-
-@spoils(shown.readers_are_shown_whom_they_follow, f"posts of {PUBLISHER} at once, but not {POST}")
-def a_reader_who_is_shown_a_part(_world: World) -> Any:
-    return _hidden(lambda found: [each for each in found if not each.sort_key.endswith(POST)])
-
-
-@spoils(shown.readers_are_shown_whom_they_follow, "By the list following, ann does not follow p0")
-def a_list_without_a_follow(_world: World) -> Any:
-    return patch.object(FollowsTable, "page", lambda *_, **__: ([], False))
-
-
-@spoils(shown.readers_are_shown_whom_they_follow, "By the list muted, ann has muted p0")
-def a_list_with_somebody_who_was_never_muted(world: World) -> None:
+def _listed_as_muted(world: World) -> None:
     now_ms = world.clock.now_ms()
     listing = Listing("ann", MUTED, now_ms, now_ms, frozenset({PUBLISHER}))
     world.history.readers.listings.append(listing)
 
 
+def _muted(world: World) -> None:
+    acting(world, "ann", lambda: reader_requests.mute(world, "mute", "ann", PUBLISHER))
+
+
 @spoils(shown.readers_are_shown_whom_they_follow, "By a page, ann has not muted p0")
 def a_mute_that_is_gone(world: World) -> None:
-    acting(world, "ann", lambda: reader_requests.mute(world, "mute", "ann", PUBLISHER))
+    _muted(world)
     changed(world, names.READERS, {"user_id": "ann"}, muted=None)
+
+
+spoil_for(
+    shown.readers_are_shown_whom_they_follow,
+    {
+        "By a page, ann does not follow p0": lambda _: with_newest(lambda _found: []),
+        f"posts of {PUBLISHER} at once, but not {POST}": lambda _: with_newest(
+            lambda found: [each for each in found if not each.sort_key.endswith(POST)]
+        ),
+        "By the list following, ann does not follow p0": lambda _: patch.object(
+            FollowsTable, "page", lambda *_, **__: ([], False)
+        ),
+        "By the list muted, ann has muted p0": _listed_as_muted,
+    },
+)
 
 
 @spoils(shown.mutes_are_bounded, "ann has muted 1 publishers, of 0 at most")
 def more_mutes_than_there_is_room_for(world: World) -> None:
-    acting(world, "ann", lambda: reader_requests.mute(world, "mute", "ann", PUBLISHER))
+    _muted(world)
     world.max_muted = 0
 
 
 @spoils(shown.mutes_are_bounded, "ann may not mute p0, beside 0 others")
 def a_mute_that_is_refused_without_reason(world: World) -> None:
-    acting(world, "ann", lambda: reader_requests.mute(world, "mute", "ann", PUBLISHER))
+    _muted(world)
     (mute,) = world.history.of("mute")
     mute.status = reader_requests.TOO_MANY
-
-
-def _hidden(change: Any) -> Any:
-    newest = Entries.newest
-
-    def wrong(self: Entries, *arguments: Any, **more: Any) -> Any:
-        found, has_more = newest(self, *arguments, **more)
-        return change(found), has_more
-
-    return patch.object(Entries, "newest", wrong)
 
 
 # Markers
 
 
-@spoils(markers.markers_only_move_up, f"is told the marker {EARLY}, after {LATE}")
-def a_marker_that_goes_back(world: World) -> None:
-    _mark(world, asked=LATE, told=LATE)
-    _mark(world, asked=EARLY, told=EARLY)
+def _marks(*asked_and_told: tuple[str, str]) -> Spoil:
+    def spoil(world: World) -> None:
+        for asked, told in asked_and_told:
+            world.clock.advance(1.0)
+            now_ms = world.clock.now_ms()
+            world.history.readers.markings.append(Marking("ann", now_ms, asked, told, now_ms))
+
+    return spoil
 
 
-@spoils(markers.markers_only_move_up, "which nobody asked for")
-def a_marker_out_of_nowhere(world: World) -> None:
-    _mark(world, asked="", told=EARLY)
-
-
-@spoils(markers.markers_only_move_up, f"moves the marker to {LATE}, and is told {EARLY}")
-def a_marker_that_stays_behind(world: World) -> None:
-    _mark(world, asked=EARLY, told=EARLY)
-    _mark(world, asked=LATE, told=EARLY)
-
-
-def _mark(world: World, *, asked: str, told: str) -> None:
-    world.clock.advance(1.0)
-    now_ms = world.clock.now_ms()
-    world.history.readers.markings.append(Marking("ann", now_ms, asked, told, now_ms))
+spoil_for(
+    markers.markers_only_move_up,
+    {
+        f"is told the marker {EARLY}, after {LATE}": _marks((LATE, LATE), (EARLY, EARLY)),
+        "which nobody asked for": _marks(("", EARLY)),
+        f"moves the marker to {LATE}, and is told {EARLY}": _marks((EARLY, EARLY), (LATE, EARLY)),
+    },
+)
 
 
 @spoils(markers.what_is_unread_is_counted, "that 9 are unread, and", "that 9 are unread, not")

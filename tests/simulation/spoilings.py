@@ -5,17 +5,19 @@ Its course is written down and not drawn, so that each spoiling finds what it sp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeAlias
+from unittest.mock import patch
 
 from fanfold import names, times
 from fanfold.aws import boto
 from fanfold.fanout.ledger import Ledger
 from fanfold.follows.edges_table import edge_key
 from fanfold.ids import ref_id_for
+from fanfold.timeline.entries import Entries
 from simulation import requests
 from simulation.climbs import Climb
 from simulation.world import World
@@ -98,12 +100,13 @@ class Spoiling:
     says: str
     spoil: Spoil
 
-    @property
-    def name(self) -> str:
-        return f"{self.spoil.__name__}: {self.says}"
-
 
 SPOILINGS: list[Spoiling] = []
+
+
+def spoil_for(check: Callable[..., object], spoilings: Mapping[str, Spoil]) -> None:
+    """Register what spoils a world, each by a part of the sentence that `check` says then."""
+    SPOILINGS.extend(Spoiling(check.__name__, *each) for each in spoilings.items())
 
 
 def spoils(check: Callable[..., object], *says: str) -> Callable[[Spoil], Spoil]:
@@ -120,14 +123,14 @@ def spoils(check: Callable[..., object], *says: str) -> Callable[[Spoil], Spoil]
 
 
 def changed(world: World, table: names.Table, key: dict[str, str], **attributes: Any) -> None:
-    """Change attributes of a row that exists; one that is None is removed."""
+    """Change attributes of a row that exists, to a value or by a function; None removes one."""
     item = world.row(table, keyed(key))
     assert item, key
     for name, value in attributes.items():
         if value is None:
             del item[name]
         else:
-            item[name] = value
+            item[name] = value(item[name]) if callable(value) else value
     world.dynamodb.put_item(TableName=table.name, Item=item)
 
 
@@ -188,6 +191,12 @@ def fanout(world: World, ref_id: str, **attributes: Any) -> None:
     changed(world, names.FANOUTS, {"fanout_id": ref_id}, **attributes)
 
 
+def follow(world: World, user: str, **attributes: Any) -> None:
+    """Change the row of a follow of the first publisher."""
+    key = {"user_id": user, "publisher_id": PUBLISHER}
+    changed(world, names.FOLLOWING, key, **attributes)
+
+
 def post(world: World, ref_id: str, **attributes: Any) -> None:
     """Change the row of a post."""
     changed(world, names.POSTS, {"ref_id": ref_id}, **attributes)
@@ -203,7 +212,27 @@ def entry(world: World, user: str, ref_id: str, **attributes: Any) -> None:
 def edge(world: World, user: str, *, level: int | None = None, **attributes: Any) -> None:
     """Change an edge at the first publisher; with another key, the old one is gone."""
     row = edge_of(world, user, PUBLISHER)
-    gone(world, names.FOLLOWERS, {name: row[name]["S"] for name in ("shard_id", "edge")})
+    without_edge(world, user)
     if level is not None:
         row |= edge_key(PUBLISHER, user, level)
     put(world, names.FOLLOWERS, **{**row, **attributes})
+
+
+def without_edge(world: World, user: str) -> None:
+    """Delete an edge at the first publisher."""
+    row = edge_of(world, user, PUBLISHER)
+    gone(world, names.FOLLOWERS, {name: row[name]["S"] for name in ("shard_id", "edge")})
+
+
+# What is done while a world is checked
+
+
+def with_newest(change: Callable[[list[Any]], list[Any]]) -> AbstractContextManager[object]:
+    """Have the newest entries changed that a page reads."""
+    newest = Entries.newest
+
+    def wrong(self: Entries, *arguments: Any, **more: Any) -> Any:
+        found, has_more = newest(self, *arguments, **more)
+        return change(found), has_more
+
+    return patch.object(Entries, "newest", wrong)
