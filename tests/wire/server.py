@@ -100,7 +100,6 @@ class Server:
     answer: Answering
     calls: list[Call] = field(default_factory=list)
     opened: int = 0  # connections, ever
-    handshakes_failed: int = 0
     _sockets: set[socket.socket] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -113,11 +112,6 @@ class Server:
                 return left.pop(0) if left else OK
 
         self.answer = answer
-
-    @property
-    def connections(self) -> set[int]:
-        """The connections that calls arrived on."""
-        return {call.connection for call in self.calls}
 
     def close_connections(self) -> None:
         """Close all open connections, as a server does with idle ones."""
@@ -144,7 +138,6 @@ class Server:
         try:
             own = context.wrap_socket(accepted, server_side=True) if context else accepted
         except OSError:
-            self.handshakes_failed += 1
             accepted.close()
             return
         with self._lock:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from fanfold.aws import curl, retries
-from fanfold.aws.answers import Lost, refusal
+from fanfold.aws.answers import refusal
 from fanfold.aws.connections import DYNAMODB, LAMBDA, SQS, Connections, OfThreads
 from fanfold.aws.curl import Client
 from fanfold.aws.dead_letters import DeadLetterQueue
@@ -194,9 +193,3 @@ def test_lambda_names_its_errors_in_a_header(
     assert is_throttle(caught.value) is throttle
     assert "No." in str(caught.value)
     assert len(server.calls) == 1 + transient
-
-
-def test_a_truncated_state_is_lost(server: Server) -> None:
-    server.answer = lambda _call: reply(json.dumps({"State": "Enabled"})[:-1].encode())
-    with pytest.raises(Lost):
-        mappings(server).is_paused("https://sqs/Bulk")
