@@ -191,27 +191,6 @@ def model() -> Iterator[tuple[Any, Any, sqs.Queues]]:
         yield tables_client, queues_client, queues
 
 
-def test_the_model_answers_over_http_with_its_items_and_its_errors(model: Any) -> None:
-    client, _, _ = model
-    note = {"id": {"S": "a"}, "text": {"S": "\u00fc\u2028\N{GRINNING FACE}"}}
-    put = {"TableName": "notes", "Item": note, "ConditionExpression": "attribute_not_exists(id)"}
-    client.put_item(**put)
-    assert client.get_item(TableName="notes", Key={"id": {"S": "a"}})["Item"] == note
-    with pytest.raises(client.exceptions.ConditionalCheckFailedException) as caught:
-        client.put_item(**put, ReturnValuesOnConditionCheckFailure="ALL_OLD")
-    assert caught.value.response["Item"] == note
-
-
-def test_a_cancelled_transaction_says_why_over_http(model: Any) -> None:
-    client, _, _ = model
-    key = {"id": {"S": "a"}}
-    check = {"TableName": "notes", "Key": key, "ConditionExpression": "attribute_exists(id)"}
-    with pytest.raises(client.exceptions.TransactionCanceledException) as caught:
-        client.transact_write_items(TransactItems=[{"ConditionCheck": check}])
-    (reason,) = caught.value.response["CancellationReasons"]
-    assert reason["Code"] == "ConditionalCheckFailed"
-
-
 def test_the_model_takes_messages_and_has_the_error_codes_of_sqs(model: Any) -> None:
     _, client, queues = model
     url = queues.create("Express")
