@@ -145,23 +145,6 @@ def test_a_stolen_cursor_shows_ones_own_rows_from_its_place_on(doors: Doors, loo
     assert page["count"] == 1
 
 
-def test_cursors_that_are_cut_short_or_run_on_show_nothing(doors: Doors, loot: Loot) -> None:
-    longest = max(loot.every, key=len)
-    cut = [longest[:end] for end in range(len(longest))]
-    assert give_all(doors, loot, [*cut, f"{longest}A", longest * 20])[400]
-
-
-def test_cursors_of_which_one_bit_is_another_show_nothing(doors: Doors, loot: Loot) -> None:
-    for found in loot.cursors.values():
-        text = found[0].encode()
-        flipped = (
-            bytes([*text[:number], byte ^ bit, *text[number + 1 :]])
-            for number, byte in enumerate(text)
-            for bit in (1, 4, 32)
-        )
-        give_all(doors, loot, (each.decode("latin-1") for each in flipped))
-
-
 def test_cursors_that_are_spliced_show_nothing(doors: Doors, loot: Loot) -> None:
     ones = [found[0] for found in loot.cursors.values()]
     spliced = [one[: len(one) // 2] + other[len(other) // 2 :] for one in ones for other in ones]

@@ -129,14 +129,6 @@ def test_a_strangers_message_holds_up_none_of_its_batch(doors: Doors) -> None:
     ]
 
 
-def test_orders_of_our_own_functions_need_no_rule(doors: Doors) -> None:
-    """Whoever sends one gets a post planned that was accepted, which happens anyway."""
-    answer = doors.http(contract.PUBLISH_POST, "ada", body='{"body":{}}')
-    assert answer.status == 202
-    doors.settle()
-    assert not doors.letters(PUBLISH)
-
-
 def redrive(doors: Doors, sender: str) -> None:
     """Move all letters back as `fanfold dlq redrive` does, with this sender's credentials."""
     client: Any = sqs.Client(doors.account.queues, validates=False)
