@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
+from aws_model.sqs.messages import Message
 from fanfold import contract, names, times
 from fanfold.aws.items import expressions, number, text
 from fanfold.ids import ref_id_for
@@ -77,38 +78,26 @@ def give_up(world: World, ref_id: str) -> None:
     world.sqs.send_message(QueueUrl=dlq_url(names.EXPRESS), MessageBody=body)
 
 
-def said_of_writes(world: World) -> list[str]:
-    world.faults.hot = frozenset({"ann"})
-    return [*work.stragglers_have_nobody_written_again(Evidence(world))]
-
-
-def test_a_straggler_may_be_written_twice_after_its_order_was_given_up(world: World) -> None:
-    give_up(world, POST)
-    write_again(world, "ann")
-    assert said_of_writes(world) == []
-
-
-def test_a_straggler_is_not_written_three_times(world: World) -> None:
-    give_up(world, POST)
-    write_again(world, "ann")
-    write_again(world, "ann")
-    assert "Beside 1 stragglers" in said_of_writes(world)[0]
-
-
-def test_nobody_else_is_written_again_after_an_order_was_given_up(world: World) -> None:
-    give_up(world, POST)
-    write_again(world, "bob")
-    assert "Beside 1 stragglers" in said_of_writes(world)[0]
-
-
-@pytest.mark.parametrize("given_up", [(), (SENT,)], ids=["none", "another post's"])
-def test_a_straggler_is_written_once_if_its_order_was_not_given_up(
-    world: World, given_up: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("given_up", "written", "is_told"),
+    [
+        ([POST], ["ann"], False),  # a second time, after its order was given up
+        ([POST], ["ann", "ann"], True),
+        ([POST], ["bob"], True),  # who is no straggler
+        ([], ["ann"], True),
+        ([SENT], ["ann"], True),  # the order of another post
+    ],
+)
+def test_a_straggler_may_be_written_once_more_after_its_order_was_given_up(
+    world: World, given_up: list[str], written: list[str], is_told: bool
 ) -> None:
     for ref_id in given_up:
         give_up(world, ref_id)
-    write_again(world, "ann")
-    assert "Beside 1 stragglers" in said_of_writes(world)[0]
+    for user in written:
+        write_again(world, user)
+    world.faults.hot = frozenset({"ann"})
+    said = [*work.stragglers_have_nobody_written_again(Evidence(world))]
+    assert ["Beside 1 stragglers" in each for each in said] == [True] * is_told
 
 
 # A post that is delivered again, because the ledger was restored without it
@@ -136,21 +125,16 @@ def test_who_unfollowed_between_two_deliveries_keeps_an_entry_that_is_not_counte
     assert [*ledger.the_ledger_is_right(Evidence(world))] == []
 
 
-def test_a_second_delivery_is_counted_exactly_if_nobody_changed_between(world: World) -> None:
-    publish_again(world)
-    assert [*ledger.the_ledger_is_right(Evidence(world))] == []
-    row = world.row(names.FANOUTS, keyed({"fanout_id": POST}))
-    fanout(world, POST, delivered=later(row["delivered"]))
-    (said,) = ledger.the_ledger_is_right(Evidence(world))
-    assert "entries, and the ledger says" in said
-
-
-def test_a_first_delivery_is_counted_exactly_though_somebody_unfollows_after_it(
-    world: World,
+@pytest.mark.parametrize("is_again", [True, False])
+def test_a_delivery_is_counted_exactly_unless_somebody_changed_before_a_second_one(
+    world: World, is_again: bool
 ) -> None:
-    acting(world, "bob", lambda: requests.relate(world, "unfollow", "bob", PUBLISHER))
-    row = world.row(names.FANOUTS, keyed({"fanout_id": POST}))
-    fanout(world, POST, delivered=later(row["delivered"]))
+    if is_again:
+        publish_again(world)
+    else:
+        acting(world, "bob", lambda: requests.relate(world, "unfollow", "bob", PUBLISHER))
+    assert [*ledger.the_ledger_is_right(Evidence(world))] == []
+    fanout(world, POST, delivered=later)
     (said,) = ledger.the_ledger_is_right(Evidence(world))
     assert "entries, and the ledger says" in said
 
@@ -184,33 +168,27 @@ def attempted_twice(*, first_is_accepted: bool) -> World:
     return world
 
 
-def said_after_half_an_hour(world: World) -> list[str]:
-    acting(world, "idle", lambda: world.scheduler.sleep(1_800.0))
+@pytest.mark.parametrize(
+    ("first_is_accepted", "lacks", "is_told"),
+    [
+        (True, "bob", False),  # who follows after the attempt that was accepted
+        (True, "ann", True),
+        (False, "bob", True),
+    ],
+)
+def test_only_who_follows_after_the_attempt_that_was_accepted_need_not_have_the_post(
+    first_is_accepted: bool, lacks: str, is_told: bool
+) -> None:
+    with installed():
+        world = attempted_twice(first_is_accepted=first_is_accepted)
+        has_it = world.row(names.TIMELINES, keyed(entry_of(world, lacks, POST)))
+        assert bool(has_it) is is_told
+        if has_it:
+            gone(world, names.TIMELINES, entry_of(world, lacks, POST))
+        acting(world, "idle", lambda: world.scheduler.sleep(1_800.0))
     assert world.watch
-    return world.watch.violations
-
-
-def test_who_follows_after_the_attempt_that_was_accepted_need_not_have_the_post() -> None:
-    with installed():
-        world = attempted_twice(first_is_accepted=True)
-        assert not world.row(names.TIMELINES, keyed(entry_of(world, "bob", POST)))
-        assert said_after_half_an_hour(world) == []
-
-
-def test_who_followed_before_the_attempt_that_was_accepted_has_to_have_the_post() -> None:
-    with installed():
-        world = attempted_twice(first_is_accepted=True)
-        gone(world, names.TIMELINES, entry_of(world, "ann", POST))
-        (said,) = said_after_half_an_hour(world)
-        assert "ann lacks it" in said
-
-
-def test_an_attempt_that_was_not_accepted_excuses_nobody_who_followed_after_it() -> None:
-    with installed():
-        world = attempted_twice(first_is_accepted=False)
-        gone(world, names.TIMELINES, entry_of(world, "bob", POST))
-        (said,) = said_after_half_an_hour(world)
-        assert "bob lacks it" in said
+    said = world.watch.violations
+    assert [f"{lacks} lacks it" in each for each in said] == [True] * is_told
 
 
 # A post over its publisher's rate
@@ -240,9 +218,14 @@ def test_a_post_over_the_rate_takes_the_two_units_of_its_key_in_the_bulk_lane() 
 # An edit whose post never comes
 
 
-def test_an_edit_of_a_post_that_never_came_stays_a_dead_letter(world: World) -> None:
+def edit_of_nothing(world: World) -> Message:
     acting(world, "ann", lambda: requests.edit_by_queue(world, "ann", "never", {}))
     (letter,) = [each for _, each in world.dead_letters() if "never" in each.body]
+    return letter
+
+
+def test_an_edit_of_a_post_that_never_came_stays_a_dead_letter(world: World) -> None:
+    letter = edit_of_nothing(world)
     Watch(world).first_rang["PublishFailed"] = 32
     world.noise.clear()
     assert [*alarms.a_calm_world_rings_no_alarm(Evidence(world))] == []
@@ -256,8 +239,7 @@ def test_an_edit_of_a_post_that_never_came_stays_a_dead_letter(world: World) -> 
 
 
 def test_an_edit_of_a_post_that_is_there_is_no_dead_letter(world: World) -> None:
-    acting(world, "ann", lambda: requests.edit_by_queue(world, "ann", "never", {}))
-    (letter,) = [each for _, each in world.dead_letters() if "never" in each.body]
+    letter = edit_of_nothing(world)
     letter.body = letter.body.replace("never", POST)
     assert [*operated.only_letters_that_break_the_contract_are_left(Evidence(world))]
 
@@ -329,13 +311,21 @@ def test_an_edge_that_lands_late_excuses_an_entry_until_relate_has_read_the_row_
 # A run of SWEEP that was frozen, and one whose note lands after its time-out
 
 
+def update(fanout_id: str = POST, **sets: Any) -> None:
+    """SWEEP changes a row of the ledger, without any condition."""
+    key, change = keyed({"fanout_id": fanout_id}), expressions(sets=sets)
+    BotoClient("dynamodb", 1).update_item(TableName=names.FANOUTS.name, Key=key, **change)
+
+
 def note(world: World, asks: int) -> None:
     """SWEEP notes a question about the post."""
-    BotoClient("dynamodb", 1).update_item(
-        TableName=names.FANOUTS.name,
-        Key=keyed({"fanout_id": POST}),
-        **expressions(sets={"asked_at": number(world.clock.now_ms()), "asks": number(asks)}),
-    )
+    update(asked_at=number(world.clock.now_ms()), asks=number(asks))
+
+
+def order() -> str:
+    """The body of an order to deliver the post."""
+    message = DeliverSegment(fanout_id=POST, segment=0, segments=1).message(group="g")
+    return json.dumps(message.content)
 
 
 def test_a_run_of_sweep_that_is_frozen_may_send_what_it_has_noted(world: World) -> None:
@@ -357,19 +347,13 @@ def test_a_run_of_sweep_that_is_frozen_may_send_what_it_has_noted(world: World) 
 def test_a_note_of_sweep_is_compared_with_the_row_that_it_changes(
     world: World, asks: int, is_told: bool
 ) -> None:
-    def remember() -> None:
-        key = keyed({"fanout_id": "#sweep"})
-        BotoClient("dynamodb", 1).update_item(
-            TableName=names.FANOUTS.name, Key=key, **expressions(sets={"asks": number(7)})
-        )
-
     def act() -> None:
         world.faults.are_on, world.faults.rates["belated"] = True, 1.0
         with pytest.raises(ReadTimeoutError):
             note(world, asks)
         world.faults.rates["belated"] = 0.0
-        remember()
-        remember()
+        for _ in range(2):
+            update("#sweep", asks=number(7))
         world.scheduler.sleep(BELATED_SECONDS)
 
     acting(world, "sweep", act)
@@ -382,18 +366,12 @@ def test_a_fanout_may_be_given_up_whose_order_sqs_itself_keeps_for_hours(
 ) -> None:
     """Its rounds have come out in vain, and an answer overtakes what is late."""
     fanout(world, POST, state={"S": "delivering"}, pending={"NS": ["0"]}, rounds={"N": "10"})
-    order = DeliverSegment(fanout_id=POST, segment=0, segments=1).message(group="g").content
 
     def act() -> None:
         world.queues.hooks.late_seconds = lambda _queue, _message: 3_600.0 if is_late else 0.0
-        world.sqs.send_message(
-            QueueUrl=queue_url(names.EXPRESS), MessageBody=json.dumps(order), DelaySeconds=60
-        )
-        BotoClient("dynamodb", 1).update_item(
-            TableName=names.FANOUTS.name,
-            Key=keyed({"fanout_id": POST}),
-            **expressions(sets={"state": {"S": "stalled"}}),
-        )
+        url = queue_url(names.EXPRESS)
+        world.sqs.send_message(QueueUrl=url, MessageBody=order(), DelaySeconds=60)
+        update(state={"S": "stalled"})
 
     acting(world, "sweep", act)
     said = [line for line in world.observer.violations if "all of it waits" in line]
@@ -464,14 +442,13 @@ def test_sweep_may_send_to_a_paused_queue_only_if_nothing_tells_it_of_the_pause(
     if is_noted:
         memory = {"fanout_id": {"S": MEMORY_ID}, "held": {"SS": [names.EXPRESS.name]}}
         world.dynamodb.put_item(TableName=names.FANOUTS.name, Item=memory)
-    order = DeliverSegment(fanout_id=POST, segment=0, segments=1).message(group="g").content
 
     def act() -> None:
         mapping = {"UUID": names.EXPRESS.name}
         world.observer.failed("get_event_source_mapping", mapping)
         if not is_unread:  # the second try was answered
             world.observer.applied("get_event_source_mapping", mapping, {})
-        entry = {"Id": "0", "MessageBody": json.dumps(order), "DelaySeconds": 0}
+        entry = {"Id": "0", "MessageBody": order(), "DelaySeconds": 0}
         BotoClient("sqs", 1).send_message_batch(QueueUrl=queue_url(names.EXPRESS), Entries=[entry])
 
     acting(world, "sweep", act)

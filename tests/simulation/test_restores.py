@@ -23,8 +23,7 @@ from simulation.checks.judge import violations
 from simulation.checks.ledger import what_an_operator_ended_stays_ended
 from simulation.kinds.operated import KIND
 from simulation.world import World
-from tests.simulation.spoilings import PUBLISHER, calm
-from tests.simulation.test_oracle import delete_entry
+from tests.simulation.spoilings import PUBLISHER, calm, entry_of, gone
 
 # Seconds from the begin of a run: the moment T; the lanes are paused; all is put back.
 MOMENT, PAUSED, RESTORED = 30.0, 60.0, 210.0
@@ -76,6 +75,10 @@ def follow(world: World, *users: str) -> None:
         requests.relate(world, "follow", user, PUBLISHER)
 
 
+def lose_entry(world: World, user: str) -> None:
+    gone(world, names.TIMELINES, entry_of(world, user, POST))
+
+
 def grow(level: int = 1) -> None:
     table = PublishersTable(boto.dynamodb(), names.PUBLISHERS.name)
     table.raise_to(PUBLISHER, level, now_ms=0)
@@ -122,7 +125,7 @@ def test_an_entry_that_was_lost_comes_again_for_whoever_still_follows(
     def post() -> None:
         requests.by_http(world, PUBLISHER, "post")
         world.scheduler.sleep(10)
-        delete_entry(world, "dan", POST)  # as if he had been missed
+        lose_entry(world, "dan")  # as if he had been missed
 
     course: dict[float, Callable[[], object]] = {
         1: partial(follow, world, "ann", "bob", "cy", "dan"),
@@ -131,7 +134,7 @@ def test_an_entry_that_was_lost_comes_again_for_whoever_still_follows(
         PAUSED + 31: partial(unfollow, "dan"),
     }
     live(world, monkeypatch, (names.TIMELINES, names.FANOUTS), course)
-    delete_entry(world, "bob", POST)
+    lose_entry(world, "bob")
     found = Evidence(world)
     assert {user for user, ref_id in found.entries if ref_id == POST} == {"ann"}
     missed = entries.no_acknowledged_follower_is_missed(found)
