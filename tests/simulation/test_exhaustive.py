@@ -146,17 +146,9 @@ GUARDS = [
 def broken_without(guard: str, name: str, faults: int, folder: Path) -> str:
     named = f"{listing.GUARD}{guard}"
     copy_with(next(each for each in listing.read() if each.name == named), folder)
+    options = f"-P -m simulation.exhaustive --faults {faults} --only".split()
     done = subprocess.run(
-        [
-            sys.executable,
-            "-P",
-            "-m",
-            "simulation.exhaustive",
-            "--only",
-            name,
-            "--faults",
-            str(faults),
-        ],
+        [sys.executable, *options, name],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,

@@ -38,18 +38,8 @@ def test_what_other_code_did_counts_for_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_the_same_command_goes_on_behind_the_seeds_that_are_done(tmp_path: Path) -> None:
-    command = (
-        sys.executable,
-        "-P",
-        "-m",
-        "simulation",
-        "--seeds",
-        "3",
-        "--start",
-        "5",
-        "--jobs",
-        "1",
-    )
+    seeds = ("--seeds", "3", "--start", "5")
+    command = (sys.executable, "-P", "-m", "simulation", *seeds, "--jobs", "1")
 
     def run(*options: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -160,34 +160,35 @@ def test_a_sweep_that_always_reports_zero_is_noticed(monkeypatch: pytest.MonkeyP
     assert LATE in first_violation(steady.brownout)
 
 
+NEVER = {"Threshold": 1_000_000}
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("name", "story", "properties"),
+    ("deaf", "properties", "story", "says"),
     [
-        ("SmallFanoutsLate", steady.brownout, {"Threshold": 900_000}),
-        ("SmallFanoutsLate", steady.paused, {"EvaluationPeriods": 30, "DatapointsToAlarm": 30}),
-        ("SweepNotRunning", steady.no_sweep, {"TreatMissingData": "notBreaching"}),
+        (["SmallFanoutsLate"], NEVER, steady.brownout, LATE),
+        (
+            ["SmallFanoutsLate"],
+            {"EvaluationPeriods": 30, "DatapointsToAlarm": 30},
+            steady.paused,
+            LATE,
+        ),
+        (["SweepNotRunning"], {"TreatMissingData": "notBreaching"}, steady.no_sweep, LATE),
+        (["BulkStandsStill", "BulkFailed"], NEVER, steady.forgotten_lane, LATE),
+        (["PublishFailed", "PublishLate"], NEVER, steady.paused, "(not in the ledger) is late"),
     ],
 )
 def test_an_alarm_that_is_deaf_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, name: str, story: steady.Story, properties: dict[str, Any]
+    monkeypatch: pytest.MonkeyPatch,
+    deaf: list[str],
+    properties: dict[str, Any],
+    story: steady.Story,
+    says: str,
 ) -> None:
-    with_alarm(monkeypatch, name, **properties)
-    assert LATE in first_violation(story)
-
-
-@pytest.mark.thorough
-def test_a_lane_alarm_that_is_deaf_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("BulkStandsStill", "BulkFailed"):
-        with_alarm(monkeypatch, name, Threshold=1_000_000)
-    assert LATE in first_violation(steady.forgotten_lane)
-
-
-@pytest.mark.thorough
-def test_an_alarm_of_absent_posts_that_is_deaf_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PublishFailed", "PublishLate"):
-        with_alarm(monkeypatch, name, Threshold=1_000_000)
-    assert "(not in the ledger) is late" in first_violation(steady.paused, seeds=30)
+    for name in deaf:
+        with_alarm(monkeypatch, name, **properties)
+    assert says in first_violation(story, seeds=30)
 
 
 @pytest.mark.thorough
@@ -217,15 +218,18 @@ def test_a_worker_that_swallows_errors_is_noticed(monkeypatch: pytest.MonkeyPatc
     assert first_violation(steady.lasting, seeds=40)
 
 
-def test_an_alarm_that_rings_in_the_calm_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_alarm(monkeypatch, "SweepNotRunning", Threshold=2)  # of one report a minute
-    assert "a_calm_world_rings_no_alarm" in first_violation(steady.calm)
-
-
-def test_an_alarm_that_rings_in_a_short_trouble_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    once = {"EvaluationPeriods": 1, "DatapointsToAlarm": 1}
-    with_alarm(monkeypatch, "SweepFailing", **once)
-    assert "a_calm_world_rings_no_alarm: SweepFailing" in first_violation(steady.calm)
+@pytest.mark.parametrize(
+    ("name", "properties"),
+    [
+        ("SweepNotRunning", {"Threshold": 2}),  # of one report a minute
+        ("SweepFailing", {"EvaluationPeriods": 1, "DatapointsToAlarm": 1}),  # in a short trouble
+    ],
+)
+def test_an_alarm_that_rings_in_the_calm_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, name: str, properties: dict[str, Any]
+) -> None:
+    with_alarm(monkeypatch, name, **properties)
+    assert f"a_calm_world_rings_no_alarm: {name}" in first_violation(steady.calm)
 
 
 def test_an_alarm_that_rings_by_design_in_a_large_event_is_noticed(
@@ -247,11 +251,15 @@ def test_a_sweep_that_reports_ages_too_young_is_noticed(monkeypatch: pytest.Monk
     assert LATE in first_violation(steady.brownout)
 
 
-def test_small_posts_cut_into_segments_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "count_for", lambda _followers: 2)
-    assert "a_small_post_waits_for_no_celebrity" in first_violation(steady.celebrity)
-
-
-def test_small_posts_in_the_lane_of_large_ones_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Lanes, "of_fanout", lambda self, _fanout: self.bulk)
+@pytest.mark.parametrize(
+    ("owner", "name", "instead"),
+    [
+        (plan, "count_for", lambda _followers: 2),  # cut into segments
+        (Lanes, "of_fanout", lambda self, _fanout: self.bulk),  # in the lane of large ones
+    ],
+)
+def test_small_posts_that_are_treated_as_large_ones_are_noticed(
+    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, instead: Any
+) -> None:
+    monkeypatch.setattr(owner, name, instead)
     assert "a_small_post_waits_for_no_celebrity" in first_violation(steady.celebrity)
