@@ -97,7 +97,8 @@ def test_a_straggler_may_be_written_once_more_after_its_order_was_given_up(
         write_again(world, user)
     world.faults.hot = frozenset({"ann"})
     said = [*work.stragglers_have_nobody_written_again(Evidence(world))]
-    assert ["Beside 1 stragglers" in each for each in said] == [True] * is_told
+    assert bool(said) is is_told
+    assert any("Beside 1 stragglers" in each for each in said) is is_told
 
 
 # A post that is delivered again, because the ledger was restored without it

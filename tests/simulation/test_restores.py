@@ -25,8 +25,8 @@ from simulation.kinds.operated import KIND
 from simulation.world import World
 from tests.simulation.spoilings import PUBLISHER, calm, entry_of, gone
 
-# Seconds from the begin of a run: the moment T; the lanes are paused; all is put back.
-MOMENT, PAUSED, RESTORED = 30.0, 60.0, 210.0
+# Seconds from the begin of a run: the moment T; the lanes are paused.
+MOMENT, PAUSED = 30.0, 60.0
 POST = ref_id_for(PUBLISHER, "post")
 
 
@@ -82,25 +82,6 @@ def lose_entry(world: World, user: str) -> None:
 def grow(level: int = 1) -> None:
     table = PublishersTable(boto.dynamodb(), names.PUBLISHERS.name)
     table.raise_to(PUBLISHER, level, now_ms=0)
-
-
-def test_a_follow_at_a_level_of_before_the_restore_is_found_by_the_repair(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    course: dict[float, Callable[[], object]] = {
-        1: partial(follow, world, "ann", "bob"),
-        MOMENT + 5: grow,
-        # The door and RELATE, 10 s later, read level 1, and remember it for a minute.
-        RESTORED - 15: partial(requests.relate, world, "unfollow", "bob", PUBLISHER),
-        RESTORED + 40: partial(follow, world, "bob"),
-        RESTORED + 55: lambda: requests.by_http(world, PUBLISHER, "post"),
-    }
-    live(world, monkeypatch, (names.PUBLISHERS,), course)
-    assert {user for user, ref_id in Evidence(world).entries if ref_id == POST} == {
-        "ann",
-        "bob",
-    }
-    assert violations(world, KIND.checks) == []
 
 
 def test_the_repair_raises_a_publisher_no_higher_than_its_edges(

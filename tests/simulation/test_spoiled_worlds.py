@@ -110,6 +110,7 @@ SAID_IN = (
 observed = judge.nothing_was_observed_during_the_run
 AN_HOUR_LATER = "2026-11-20T19:00:00.000Z"
 NOBODYS = text(f"{AN_HOUR_LATER}#nobodys")
+ANOTHER = text('{"title":"another"}')
 
 # Entries
 
@@ -136,10 +137,8 @@ spoil_for(
 )
 
 
-@spoils(entries.a_last_post_reaches_every_follower_once, "wrong about")
-@spoils(rows.edges_lie_where_they_are_read, "lies above the publisher's level")
-def an_edge_at_a_level_that_nobody_reads(world: World) -> None:
-    edge(world, "ann", level=3)
+too_high = partial(edge, user="ann", level=3)
+spoil_for(entries.a_last_post_reaches_every_follower_once, {"wrong about": too_high})
 
 
 @spoils(rows.edges_lie_where_they_are_read, "lies above the publisher's level")
@@ -208,21 +207,18 @@ spoil_for(
 spoil_for(
     rows.edges_lie_where_they_are_read,
     {
+        "The edge of ann at p0 lies above": too_high,
         "lies where it does not belong": partial(
             edge, user="ann", edge=text(f"{ring.position('bob')}#ann")
-        )
+        ),
     },
 )
 
 # The ledger
 
 of_post = partial(fanout, ref_id=POST)
-
-
-@spoils(ledger.the_ledger_is_right, "is queued and not in the index 'open'")
-@spoils(posts.every_accepted_post_is_delivered_or_visibly_not, "long after the last fault")
-def open_where_nobody_looks(world: World) -> None:
-    fanout(world, POST, state=text("queued"))
+queued = partial(of_post, state=text("queued"))
+abandoned_by_nobody = partial(of_post, state=text("abandoned"))
 
 
 @spoils(ledger.the_ledger_is_right, "is stalled and not in the index 'stalled'")
@@ -232,15 +228,10 @@ def stalled_where_nobody_looks(world: World) -> None:
     fanout(world, POST, state=text("stalled"))
 
 
-@spoils(ledger.what_an_operator_ended_stays_ended, "is abandoned, and nobody did that")
-@spoils(posts.every_accepted_post_is_delivered_or_visibly_not, "is abandoned, and nobody did")
-def abandoned_by_nobody(world: World) -> None:
-    fanout(world, POST, state=text("abandoned"))
-
-
 spoil_for(
     ledger.the_ledger_is_right,
     {
+        "is queued and not in the index 'open'": queued,
         "is complete, and has something pending": partial(of_post, pending={"NS": ["0"]}),
         "entries, and the ledger says": partial(of_post, delivered=later),
         "is complete and in the index 'stalled'": partial(of_post, stalled_fanout=text(POST)),
@@ -251,11 +242,18 @@ spoil_for(
 )
 spoil_for(
     posts.every_accepted_post_is_delivered_or_visibly_not,
-    {"has expired too early": partial(of_post, state=text("expired"))},
+    {
+        "long after the last fault": queued,
+        "has expired too early": partial(of_post, state=text("expired")),
+        "is abandoned, and nobody did": abandoned_by_nobody,
+    },
 )
 spoil_for(
     ledger.what_an_operator_ended_stays_ended,
-    {"was abandoned, and is complete": partial(fanout, ref_id=ENDED, state=text("complete"))},
+    {
+        "is abandoned, and nobody did that": abandoned_by_nobody,
+        "was abandoned, and is complete": partial(fanout, ref_id=ENDED, state=text("complete")),
+    },
 )
 spoil_for(
     rows.fanouts_agree_with_their_posts,
@@ -360,13 +358,6 @@ def accepted_at_off_in_the_answer(world: World) -> None:
     world.history.of("publish", subject=POST)[0].answer["accepted_at"] = AN_HOUR_LATER
 
 
-@spoils(posts.a_key_stands_for_one_post, "with another body than the stored one")
-@spoils(rows.posts_are_stored_as_they_were_sent, "has a body that nobody sent")
-@spoils(timelines.posts_are_shown_as_they_were_sent, "with another body")
-def another_body(world: World) -> None:
-    post(world, POST, body=text('{"title":"another"}'))
-
-
 @spoils(posts.posts_are_accepted_when_they_were_sent, "and was not being sent then")
 def accepted_at_off_everywhere(world: World) -> None:
     for change in (fanout, post):
@@ -382,6 +373,7 @@ def a_key_for_two_posts(world: World) -> None:
 spoil_for(
     posts.a_key_stands_for_one_post,
     {
+        "with another body than the stored one": partial(post, ref_id=POST, body=ANOTHER),
         "cannot judge": partial(post, ref_id=POST, sort_key=None),
         "was refused as retracted": told("publish", POST, status=410),
         "was refused for another body": told("publish", POST, status=422),
@@ -390,9 +382,8 @@ spoil_for(
 spoil_for(
     rows.posts_are_stored_as_they_were_sent,
     {
-        f"{SENT} has a body that nobody sent": partial(
-            post, ref_id=SENT, body=text('{"title":"another"}')
-        ),
+        f"{POST} has a body that nobody sent": partial(post, ref_id=POST, body=ANOTHER),
+        f"{SENT} has a body that nobody sent": partial(post, ref_id=SENT, body=ANOTHER),
         "another sort key than that of its time": partial(
             post, ref_id=SENT, sort_key=text(f"{AN_HOUR_LATER}#{SENT}")
         ),
@@ -484,6 +475,10 @@ spoil_for(
         "and has no entry of it": _read("zoe", user="zoe"),
         "sees a short page": _read("ann", is_short=True),
     },
+)
+spoil_for(
+    timelines.posts_are_shown_as_they_were_sent,
+    {"with another body": partial(post, ref_id=POST, body=ANOTHER)},
 )
 spoil_for(
     timelines.timelines_show_what_they_should,
@@ -905,9 +900,10 @@ spoil_for(
 )
 
 
-@spoils(alarms.a_calm_world_rings_no_alarm, "and nothing is wrong")
-def an_alarm_in_the_calm(world: World) -> None:
-    Watch(world).first_rang["ExpressLate"] = 7
+spoil_for(
+    alarms.a_calm_world_rings_no_alarm,
+    {"and nothing is wrong": lambda world: Watch(world).first_rang.update(ExpressLate=7)},
+)
 
 
 def _slow(ref_id: str, segments: int) -> Spoil:

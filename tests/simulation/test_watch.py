@@ -138,14 +138,6 @@ def test_late_messages_are_no_false_alarm_where_two_edits_wait_for_their_posts(
         assert any(alarms.a_calm_world_rings_no_alarm(Evidence(world))) is is_told
 
 
-def test_a_story_repeats_itself() -> None:
-    first, second = (told(steady.brownout, 5)[0] for _ in range(2))
-    assert first.watch
-    assert second.watch
-    assert first.watch.first_rang == second.watch.first_rang
-    assert first.scheduler.turns == second.scheduler.turns
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("story", [story for story, _ in steady.STORIES], ids=lambda s: s.__name__)
 def test_no_story_has_a_violation(story: steady.Story) -> None:
