@@ -879,7 +879,7 @@ def _watched(spoil: Spoil, minutes: int = 45) -> Spoil:
     return spoil_and_look
 
 
-delivering_in_two = {"state": text("delivering"), "segments": number(2)}
+delivering_in_two: dict[str, Any] = {"state": text("delivering"), "segments": number(2)}
 spoil_for(
     alarms.a_late_post_rings_its_alarm,
     {
