@@ -76,26 +76,6 @@ def test_a_backfilled_entry_is_the_one_that_its_fanout_writes(system: System) ->
     assert backfilled == [{**delivered, "user_id": {"S": "bob"}}]
 
 
-def test_a_second_look_finds_a_post_that_the_first_and_its_fanout_have_missed(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    post(system, "one", "racing")  # before Bob's edge is put
-    system.follow("bob")
-    plain = Outbox.newest
-
-    def lagging(self: Outbox, *args: Any, **more: Any) -> Any:
-        posts, has_more = plain(self, *args, **more)
-        return posts[1:], has_more
-
-    with monkeypatch.context() as moment:
-        moment.setattr(Outbox, "newest", lagging)
-        assert system.pump_once("Relation")
-    assert shown(system) == ["one"]
-    system.clock.advance(names.API.settled_seconds)
-    assert system.pump_once("Relation")
-    assert shown(system) == ["racing", "one"]
-
-
 def test_a_follow_again_shows_what_was_posted_meanwhile(system: System) -> None:
     system.follow("bob")
     post(system, "one")
@@ -182,15 +162,16 @@ def test_a_retry_that_puts_the_edge_sends_the_order_to_backfill(
     assert shown(system) == ["one"]
 
 
-def test_asking_again_for_an_old_follow_looks_at_the_outbox_too(system: System) -> None:
+def test_an_import_brings_no_posts_and_asking_again_for_its_follow_does(system: System) -> None:
     post(system, "one")
     following = system.door("api").following
     assert BulkFollowing(following).follow_all("bob", ["ada"]) == 1
+    assert (system.edges(), system.waiting("Relation")) == (["bob"], 0), "an import brings none"
     system.clock.advance(3_600)
     assert system.follow("bob").status == 200
     system.clock.advance(names.API.settled_seconds)
     assert system.pump_once("Relation")
-    assert shown(system) == ["one"], "an import brought none"
+    assert shown(system) == ["one"]
 
 
 def test_an_edge_that_relate_puts_late_is_looked_at_again_although_it_was_asked_for_again(
@@ -249,13 +230,6 @@ def test_a_follow_fails_with_an_order_that_is_refused_for_good(
 ) -> None:
     without_first_orders(system, monkeypatch, error("AccessDeniedException"))
     assert system.follow("bob").status == 500, "or nobody would see that a right is missing"
-
-
-def test_an_import_of_follows_brings_no_posts(system: System) -> None:
-    post(system, "one")
-    following = system.door("api").following
-    assert BulkFollowing(following).follow_all("bob", ["ada"]) == 1
-    assert (system.edges(), system.waiting("Relation")) == (["bob"], 0)
 
 
 def test_without_backfill_no_order_is_sent_and_none_that_is_left_writes(
@@ -355,9 +329,3 @@ def test_an_unfollow_before_the_order_comes_leaves_the_timeline_empty(system: Sy
     system.unfollow("bob")
     system.pump("Relation")
     assert system.reached(ref_id_for("ada", "one")) == []
-
-
-def test_an_unknown_order_is_a_dead_letter(system: System) -> None:
-    assert system.take({"Records": [system.record("Relation", order("relation.other"))]}) == []
-    ((_, reason),) = system.rejected("Relation")
-    assert "not a 'relation.settle'" in reason

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -21,7 +19,7 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.follows.density import Estimate, Sample
 from fanfold.timeline.entries import Entries
 from tests.integration.cli import run
-from tests.integration.system import POST, CrashAfter, Json, System, error
+from tests.integration.system import POST, Json, System, error
 from tests.integration.test_one_hop import order, published, waiting
 
 THRESHOLD, FOLLOWERS = 3, 5
@@ -276,29 +274,6 @@ def test_the_publisher_and_operators_see_the_way(system: System) -> None:
 # Everything happens twice
 
 
-def test_a_crash_after_any_call_is_made_good(system: System, heads: HeadTable) -> None:
-    found: Counter[str] = Counter()
-    for calls in itertools.count(1):
-        publisher = f"star-{calls}"
-        system.give_followers(FOLLOWERS, publisher)
-        ref_id = str(system.publish(f"post-{calls}", user=publisher).body["ref_id"])
-        records = system.receive("Publish")
-        with CrashAfter(calls) as crash:
-            again = system.take({"Records": records})
-        if not crash.happened:
-            break
-        assert again == [records[0]["messageId"]]
-        step = "promoted" if heads.get().of(publisher) else "begun"
-        if system.reached(ref_id):
-            step = "put" if seq(heads, publisher) == 0 else "counted"
-        found[step if system.ledger(ref_id).state == "queued" else "complete"] += 1
-        system.pump()
-        assert_in_channel(system, ref_id, publisher)
-        assert seq(heads, publisher) >= 1
-    for step in ("begun", "promoted", "put", "counted", "complete"):
-        assert found[step], step
-
-
 def test_the_same_message_twice_puts_one_entry(system: System, heads: HeadTable) -> None:
     published(system, FOLLOWERS)
     for receives in (1, 1, 2):
@@ -313,47 +288,6 @@ STEPS = [
     (HeadTable, "raise_seq"),
     (Ledger, "complete_in_channel"),
 ]
-
-
-@pytest.mark.parametrize(("owner", "step"), STEPS)
-def test_the_same_message_at_once_puts_one_entry(
-    system: System, monkeypatch: pytest.MonkeyPatch, owner: type, step: str
-) -> None:
-    published(system, FOLLOWERS)
-    before(monkeypatch, owner, step, lambda: system.take(order(system)))
-    assert system.take(order(system)) == []
-    assert_in_channel(system)
-
-
-@pytest.mark.parametrize(("owner", "step"), STEPS)
-def test_what_another_message_has_planned_as_push_ends_as_push(
-    system: System, monkeypatch: pytest.MonkeyPatch, owner: type, step: str
-) -> None:
-    """As a worker does that began before the publisher had a channel."""
-    users = published(system, FOLLOWERS)
-    plan = system.door("plan")
-
-    def push() -> None:
-        with monkeypatch.context() as without:
-            without.setattr(plan, "planning", replace(plan.planning, channels=None))
-            system.take(order(system, receives=2))
-
-    before(monkeypatch, owner, step, push)
-    assert system.take(order(system)) == []
-    assert waiting(system) == 1
-    system.pump()
-    assert_pushed(system, users)
-
-
-@pytest.mark.parametrize(("owner", "step"), STEPS[1:])
-def test_a_channel_that_is_demoted_meanwhile_still_holds_the_post(
-    system: System, heads: HeadTable, monkeypatch: pytest.MonkeyPatch, owner: type, step: str
-) -> None:
-    """It stays readable for longer than its entries live."""
-    published(system, FOLLOWERS)
-    before(monkeypatch, owner, step, lambda: demote(heads))
-    assert system.take(order(system)) == []
-    assert_in_channel(system)
 
 
 @pytest.mark.parametrize(("owner", "step"), STEPS[1:3])

@@ -72,24 +72,6 @@ def test_a_follow_by_a_door_with_an_old_head_is_accepted_and_noted(system: Syste
     assert row(system)["follows"] == {"N": "2"}
 
 
-def test_a_head_that_grows_old_while_a_follow_is_written_is_read_again(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    door = system.door("api").following.follows
-    plain = door.client.transact_write_items
-    met: list[int] = []
-
-    def write(**request: Any) -> Any:
-        if not met:
-            met.append(1)
-            look(system, system.promote("ada").version)
-        return plain(**request)
-
-    monkeypatch.setattr(door.client, "transact_write_items", write)
-    assert system.follow("bob").status == 200
-    assert noted(system) == {hash_of("ada")}
-
-
 def throttle(heads: KnownHead, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = lambda *_a, **_k: raise_(error("ThrottlingException"))  # noqa: E731
     monkeypatch.setattr(type(heads.table), "get", refused)

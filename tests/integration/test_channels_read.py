@@ -19,7 +19,7 @@ from fanfold.ids import sort_key
 from fanfold.timeline import channel_union, marks
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
-from tests.integration.system import AT_MS, Answer, CrashAfter, Json, System, around_calls, error
+from tests.integration.system import AT_MS, Answer, Json, System, around_calls, error
 
 # No publisher of these tests has so many followers: a channel is given by hand.
 BY_HAND = 1_000_000
@@ -162,9 +162,7 @@ def test_a_demoted_channel_is_read_until_it_is_removed(system: System) -> None:
     assert read(system) == []
 
 
-def test_retracted_edited_muted_and_unread_posts_are_the_same_in_a_channel(
-    system: System,
-) -> None:
+def test_retracted_edited_muted_and_unread_posts_are_the_same_in_a_channel(system: System) -> None:
     system.promote("ada", "bea")
     system.follow("bob", "ada")
     system.follow("bob", "bea")
@@ -185,28 +183,14 @@ def test_retracted_edited_muted_and_unread_posts_are_the_same_in_a_channel(
     assert read(system) == ["own", "loud", "new"]
 
 
-def test_a_muted_channel_keeps_its_place_so_that_nothing_is_repeated_when_it_is_heard_again(
-    system: System,
-) -> None:
-    system.promote("ada")
-    system.follow("bob")
-    put(system, "one", 1)
-    previous = system.timeline("bob").body["previous"]
-    for route in ("api/mute", "api/unmute"):
-        system.http(route, user="bob", path={"publisher_id": "ada"})
-        page = system.timeline("bob", after=previous)
-        assert shown(page) == []
-        previous = page.body["previous"]
-
-
-def test_after_an_unfollow_and_a_follow_nothing_of_a_channel_is_repeated(system: System) -> None:
+def test_a_channel_that_is_back_after_a_mute_or_an_unfollow_repeats_nothing(system: System) -> None:
     system.promote("ada")
     system.follow("bob")
     put(system, "one", 1)
     push(system, "own", 2, "carl")
     previous = system.timeline("bob").body["previous"]
-    for change in (system.unfollow, system.follow):
-        change("bob")
+    for route in ("api/mute", "api/unmute", "api/unfollow", "api/follow"):
+        system.http(route, user="bob", path={"publisher_id": "ada"})
         page = system.timeline("bob", after=previous)
         assert shown(page) == []
         previous = page.body["previous"]
@@ -215,75 +199,10 @@ def test_after_an_unfollow_and_a_follow_nothing_of_a_channel_is_repeated(system:
     assert read(system, after=previous) == ["two"]
 
 
-def test_from_and_to_hold_for_channels(system: System) -> None:
-    system.promote("ada")
-    system.follow("bob")
-    for ago in range(6):
-        (put if ago % 2 else push)(system, f"post-{ago}", ago)
-    within = {"from": times.to_text(AT_MS - 4_000), "to": times.to_text(AT_MS - 1_000)}
-    assert read(system, **within) == ["post-2", "post-3", "post-4"]
-    within["after"] = system.timeline("bob", **{**within, "limit": "1"}).body["previous"]
-    put(system, "late", 3.5)
-    later(system)
-    assert read(system, **within) == []
-
-
-def test_a_channel_beyond_its_window_is_paged_through_both_ways(system: System) -> None:
-    system.promote("ada", "bea")
-    system.follow("bob", "ada")
-    system.follow("bob", "bea")
-    wanted = []
-    for at in range(windows.WINDOW + 30):
-        put(system, f"ada-{at}", at)
-        wanted.append(f"ada-{at}")
-        if at % 20 == 0:
-            put(system, f"bea-{at}", at + 0.2, "bea")
-            push(system, f"own-{at}", at + 0.4, "carl")
-            wanted += [f"bea-{at}", f"own-{at}"]
-    down, query = [], {"limit": "40"}
-    while True:
-        page = system.timeline("bob", **query)
-        down += shown(page)
-        if page.body["next"] is None:
-            break
-        query["before"] = page.body["next"]
-    assert down == wanted
-    first = system.timeline("bob", to=times.to_text(AT_MS - 200_000))
-    query = {"limit": "40", "after": first.body["previous"]}
-    up: list[str] = []
-    while True:
-        page = system.timeline("bob", **query)
-        up = shown(page) + up
-        if "more" not in page.body:
-            break
-        query["after"] = page.body["previous"]
-    assert up == wanted
-
-
-def test_a_cursor_from_before_a_flip_goes_on_after_it(system: System) -> None:
-    system.follow("bob")
-    for ago in (4, 3, 2):
-        push(system, f"post-{ago}", ago)
-    first = system.timeline("bob", limit="2").body
-    system.promote("ada")
-    put(system, "late", 2.5)
-    put(system, "new", 1)
-    assert read(system, before=first["next"]) == ["post-4"]
-    later(system)
-    newer = system.timeline("bob", after=first["previous"]).body
-    assert [each["ref_id"] for each in newer["entries"]] == ["new", "late"]
-    demoted = system.heads.demote("ada", until=EXPIRES_AT)
-    assert demoted
-    push(system, "after-all", 0)
-    assert read(system, after=newer["previous"]) == ["after-all"]
-
-
 # Windows
 
 
-def test_a_warm_page_queries_no_channel_and_reads_the_head_once_a_second(
-    system: System,
-) -> None:
+def test_a_warm_page_queries_no_channel_and_reads_the_head_once_a_second(system: System) -> None:
     system.promote("ada", "bea")
     system.follow("bob", "ada")
     system.follow("bob", "bea")
@@ -347,30 +266,7 @@ def test_far_below_a_cold_container_reads_what_the_page_needs_and_no_windows(
         assert {call[1]["Limit"] for call in calls if call[0] == "Query"} == {6}
 
 
-def test_a_post_that_comes_into_a_channel_while_it_is_read_is_missed_by_no_later_page(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The window has the tag of the head that was read before."""
-    system.promote("ada")
-    system.follow("bob")
-    put(system, "one", 1)
-    timeline = system.door("timeline")
-    plain, puts = timeline.channels.windows.keep, ["two"]
-
-    def keep(*args: Any, **about: Any) -> Any:
-        while puts:
-            put(system, puts.pop(), 0)
-        return plain(*args, **about)
-
-    monkeypatch.setattr(timeline.channels.windows, "keep", keep)
-    assert read(system) == ["one"]
-    later(system)
-    assert read(system) == ["two", "one"]
-
-
-def test_what_another_container_has_shown_of_a_channel_is_not_shown_again(
-    system: System,
-) -> None:
+def test_what_another_container_has_shown_of_a_channel_is_not_shown_again(system: System) -> None:
     """Its fan-out has crashed between the put and the head, and one container was cold."""
     system.promote("ada")
     system.follow("bob")
@@ -393,25 +289,6 @@ def test_what_another_container_has_shown_of_a_channel_is_not_shown_again(
     system.put_into_channel(half)
     later(system)
     assert read(system, after=page.body["previous"]) == []
-
-
-def test_what_a_container_with_a_newer_head_has_shown_is_looked_for_with_a_new_one(
-    system: System,
-) -> None:
-    system.follow("bob")
-    assert read(system) == []
-    timeline = system.door("timeline")
-    system.promote("ada")
-    put(system, "one", 1)
-    stale = timeline.channels.head._head
-    timeline.channels.forget()
-    page = system.timeline("bob")
-    assert shown(page) == ["one"]
-    timeline.channels.head._head = stale
-    with counted() as calls:
-        again = system.timeline("bob", after=page.body["previous"])
-    assert (shown(again), again.body["previous"]) == ([], page.body["previous"])
-    assert any(call[1].get("Key") == {"publisher_id": text(HEAD)} for call in calls)
 
 
 def test_more_channel_queries_than_a_page_may_make_leave_it_partial_and_lose_nothing(
@@ -515,21 +392,6 @@ def test_a_memo_that_cannot_be_written_is_written_by_the_next_page(
     assert "channels" in row(system)
 
 
-def test_a_page_that_ends_after_any_call_is_as_if_it_had_not_begun(system: System) -> None:
-    system.follow("bob")
-    system.promote("ada")
-    put(system, "one", 1)
-    calls = 0
-    while True:
-        calls += 1
-        system.door("timeline").channels.forget()
-        with CrashAfter(calls) as crash:
-            system.timeline("bob")
-        if not crash.happened:
-            break
-        assert read(system) == ["one"]
-
-
 # Faults
 
 
@@ -557,24 +419,6 @@ def test_what_cannot_be_read_is_503_and_never_a_page_with_a_hole(
         assert int(answer.headers["retry-after"]) > 0
     assert throttled
     assert read(system) == ["one"]
-
-
-def test_follows_that_stay_unprocessed_are_503(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    system.follow("bob")
-    system.promote("ada")
-    key = {"user_id": text("bob"), "publisher_id": text("ada")}
-    left = {"Responses": {}, "UnprocessedKeys": {names.FOLLOWING.name: {"Keys": [key]}}}
-    plain = system.dynamodb.batch_get_item
-
-    def read(**request: Any) -> Any:
-        is_of_follows = names.FOLLOWING.name in request["RequestItems"]
-        return left if is_of_follows else plain(**request)
-
-    monkeypatch.setattr(system.dynamodb, "batch_get_item", read)
-    answer = system.timeline("bob")
-    assert (answer.status, answer.slug) == (503, "try-later")
 
 
 def leave(system: System, monkeypatch: pytest.MonkeyPatch, table: str) -> list[Json]:
@@ -626,12 +470,13 @@ def test_a_throttled_head_is_not_asked_for_by_each_page(
     assert len(asked) == 1
 
 
-def test_a_cold_container_shows_no_page_without_a_head(
-    system: System, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("table", [names.PUBLISHERS.name, names.FOLLOWING.name])
+def test_a_cold_container_shows_no_page_without_the_head_or_the_follows_of_a_new_channel(
+    system: System, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
     system.follow("bob")
     system.promote("ada")
-    leave(system, monkeypatch, names.PUBLISHERS.name)
+    leave(system, monkeypatch, table)
     answer = system.timeline("bob")
     assert (answer.status, answer.slug) == (503, "try-later")
 
@@ -649,30 +494,26 @@ def test_a_readers_row_that_is_throttled_beside_the_head_is_read_alone(
 # A stage that gives no channels
 
 
-@pytest.fixture
-def without(system: System, monkeypatch: pytest.MonkeyPatch) -> System:
-    """As after a deploy that has forgotten the threshold, over a stage with a channel."""
-    system.follow("bob")
-    system.promote("ada")
-    for place in range(5):
-        put(system, f"post-{place}", place)
-    for door in ("timeline", "plan", "api", "relate"):
-        heads = heads_of(system.door(door))
-        monkeypatch.setattr(heads, "gives", False)
-        heads.forget()
-    return system
-
-
 def heads_of(door: Any) -> known_head.KnownHead:
     found: known_head.KnownHead = getattr(door, "heads", None) or door.channels.head
     return found
 
 
-def test_a_stage_that_gives_no_channels_shows_what_lies_in_them(without: System) -> None:
-    assert read(without) == [f"post-{place}" for place in range(5)]
-    put(without, "new", -1)
-    later(without)
-    assert read(without)[0] == "new"
+def test_a_stage_that_gives_no_channels_shows_what_lies_in_them(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a deploy that has forgotten the threshold."""
+    system.follow("bob")
+    system.promote("ada")
+    put(system, "one", 1)
+    for door in ("timeline", "plan", "api", "relate"):
+        heads = heads_of(system.door(door))
+        monkeypatch.setattr(heads, "gives", False)
+        heads.forget()
+    assert read(system) == ["one"]
+    put(system, "two", 0)
+    later(system)
+    assert read(system) == ["two", "one"]
 
 
 def test_a_throttled_head_of_a_stage_without_channels_is_the_last_one_known_for_a_minute_more(

@@ -122,19 +122,6 @@ def test_a_message_that_is_rejected_at_its_last_receive_is_not_logged_as_failed(
     assert len(system.rejected("Publish")) == 1
 
 
-@pytest.mark.usefixtures("broken")
-def test_a_message_that_fails_each_time_is_moved_and_its_reason_is_logged_once(
-    system: System, caplog: pytest.LogCaptureFixture
-) -> None:
-    system.give_followers(1)
-    system.publish()
-    system.pump("Publish")
-    assert system.waiting("PublishDlq") == 1
-    (line,) = logged(caplog, LAST)
-    (record,) = system.receive("PublishDlq")
-    assert line.message_id == record["messageId"]
-
-
 WAITS = "A dead letter waits."
 
 
@@ -181,25 +168,27 @@ def test_sweep_does_not_report_a_dead_letter_with_a_reason(
     assert logged(caplog, WAITS) == []
 
 
-def test_of_a_letter_that_sqs_moved_the_senders_attributes_are_no_reason_and_no_kind() -> None:
-    """Of such a letter, moto does not say that SQS moved it; the model does, as SQS."""
-    clock = Clock()
+def moved(clock: Clock, *, waits: float = 0, **about: str) -> DeadLetterQueue:
+    """A queue of one letter, which waited so long, and which SQS moved.
+
+    Moto does not say of such a letter that SQS moved it; the model does, as SQS.
+    """
     queues = Queues(clock, Hooks())
     url, dlq_url = queues.create_with_dlq("Publish", max_receives=1)
     sqs: Any = Client(queues)
-    about = {"kind": "contract", "reason": "spring sale", "first_sent_at": str(clock.start_ms - 1)}
-    entry = {
-        "Id": "0",
-        "MessageBody": "{}",
-        "MessageAttributes": {
-            name: {"DataType": "String", "StringValue": value} for name, value in about.items()
-        },
-    }
-    sqs.send_message_batch(QueueUrl=url, Entries=[entry])
+    attributes = {name: {"DataType": "String", "StringValue": about[name]} for name in about}
+    sqs.send_message(QueueUrl=url, MessageBody="{}", MessageAttributes=attributes)
+    clock.advance(waits)
     for _ in range(2):
         sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
         clock.advance(VISIBILITY_SECONDS)
-    dead = DeadLetterQueue(sqs, dlq_url)
+    return DeadLetterQueue(sqs, dlq_url)
+
+
+def test_of_a_letter_that_sqs_moved_the_senders_attributes_are_no_reason_and_no_kind() -> None:
+    clock = Clock()
+    first_sent_at = str(clock.start_ms - 1)
+    dead = moved(clock, kind="contract", reason="spring sale", first_sent_at=first_sent_at)
     (letter,) = dead.peek()
     assert (letter.kind, letter.reason, letter.first_sent_at) == ("", "", clock.start_ms - 1)
     assert [*DeadLetterReports({}).new([("Publish", letter)])], "nobody gave a reason"
@@ -216,15 +205,7 @@ def test_sweep_leaves_dead_letters_visible_and_in_place(system: System) -> None:
 
 def test_a_letter_counts_from_when_it_was_sent_and_not_from_when_it_was_moved() -> None:
     clock = Clock()
-    queues = Queues(clock, Hooks())
-    url, dlq_url = queues.create_with_dlq("Publish", max_receives=1)
-    sqs: Any = Client(queues)
-    sqs.send_message(QueueUrl=url, MessageBody="{}")
-    clock.advance(9 * DAY)
-    for _ in range(2):
-        sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
-        clock.advance(VISIBILITY_SECONDS)
-    found = DeadLetterReports({"Publish": DeadLetterQueue(sqs, dlq_url)})
+    found = DeadLetterReports({"Publish": moved(clock, waits=9 * DAY)})
     for _ in range(3):
         age = found.oldest_seconds(found.peek(), now_ms=clock.now_ms())
         assert age == 9 * DAY + 2 * VISIBILITY_SECONDS

@@ -10,7 +10,7 @@ import pytest
 
 from fanfold import times
 from fanfold.ids import ref_id_for
-from tests.integration.system import AT, AT_MS, POST, CrashAfter, Json, System, event
+from tests.integration.system import AT, AT_MS, POST, Json, System, event
 
 EDITED = {"title": "Hello", "text": "Grüße aus dem Äther, verbessert 👋"}
 UNTIL_FREE_SECONDS = (30 + 14) * 86_400
@@ -88,16 +88,6 @@ def test_an_edit_on_the_queue_is_that_of_its_send(system: System) -> None:
     assert system.rejected("Publish") == []
 
 
-def test_both_doors_edit_the_same_post(published: System) -> None:
-    for ms, door in enumerate("hqhq"):
-        published.clock.advance(1)
-        if door == "h":
-            assert put(published, f"{ms}").status == 200
-        else:
-            take(published, edit(published, f"{ms}", ref_id=POST))
-        assert content(published, POST) == (f"{ms}", times.to_text(published.clock.ms))
-
-
 def test_a_second_delivery_of_an_edit_changes_nothing(system: System) -> None:
     take(system, message(system, "post.published"), edit(system, "Better"))
     before = system.dump()
@@ -140,9 +130,7 @@ def test_a_repeated_edit_gives_way_to_one_that_was_sent_after_it(published: Syst
     assert put(published, "Newest", age="999").body["edited_at"] == after(10_001)
 
 
-def test_a_repeated_edit_that_has_taken_effect_is_answered_with_its_time(
-    published: System,
-) -> None:
+def test_a_repeated_edit_that_has_taken_effect_is_answered_with_its_time(published: System) -> None:
     """The age is the client's, so it differs by the time that requests are on their way."""
     published.clock.advance(10)
     put(published, "Once")
@@ -276,15 +264,6 @@ def test_another_publishers_edit_on_the_queue_is_rejected(system: System) -> Non
     ((_, reason),) = system.rejected("Publish")
     assert "another publisher" in reason
     assert content(system) == ("Mine", "")
-
-
-def test_an_edit_whose_answer_is_lost_can_be_repeated(published: System) -> None:
-    published.clock.advance(1)
-    with CrashAfter(1) as crash:
-        assert put(published, "Better").status == 500
-    assert crash.happened
-    assert content(published, POST) == ("Better", after(1_000))
-    assert put(published, "Better").status == 200
 
 
 # What else repeats

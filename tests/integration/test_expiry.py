@@ -294,16 +294,6 @@ def test_a_retraction_sent_before_its_post_was_published_outlives_the_entries(
     assert int(post["expires_at"]["N"]) >= int(entry["expires_at"]["N"]) + 14 * DAY
 
 
-def test_a_retraction_whose_worker_dies_after_any_call_is_made_good(system: System) -> None:
-    take(system, published(system))
-    retraction = deleted(system)
-    with CrashAfter(1) as crash:
-        assert system.take(retraction) != []
-    assert crash.happened
-    assert take(system, retraction) == []
-    assert system.post(REF).deleted
-
-
 # A post that is missing though it has not expired
 
 
@@ -399,9 +389,7 @@ def test_an_order_that_comes_after_the_entries_time_to_live_ends_the_fanout(
     assert all(system.waiting(f"{each.name}Dlq") == 0 for each in names.QUEUES)
 
 
-def test_a_publish_that_was_taken_too_late_expires_and_leaves_nothing_to_do(
-    system: System,
-) -> None:
+def test_a_publish_that_was_taken_too_late_expires_and_leaves_nothing_to_do(system: System) -> None:
     system.give_followers(3)
     late = published(system, ago=RETENTION - 60)
     system.clock.advance(60)

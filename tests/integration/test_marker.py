@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 import pytest
 
 from fanfold import times
 from fanfold.timeline.marker import ATTEMPTS
-from tests.integration.system import AT, AT_MS, Answer, CrashAfter, System, error
+from tests.integration.system import AT, AT_MS, Answer, System, error
 
 FailFirst = Callable[..., list[Any]]
 NOWHERE = {"published_at": None, "ref_id": None}
@@ -82,37 +80,6 @@ def test_a_door_whose_clock_is_behind_lowers_nothing(system: System) -> None:
     system.clock.ms -= 5_000
     for future in (AT, "9999-12-31T23:59:59.999Z"):
         assert put(system, future).body == marker(0)
-
-
-def test_a_request_whose_answer_was_lost_is_repeated_without_effect(system: System) -> None:
-    system.door("api")  # its import makes no call
-    with CrashAfter(1) as crash:
-        put(system, AT)
-    assert crash.happened
-    assert stored(system) == marker(0)
-    before = system.dump()
-    assert put(system, AT).body == marker(0)
-    assert system.dump() == before
-
-
-@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-def test_requests_in_any_order_leave_the_highest(system: System, order: tuple[int, ...]) -> None:
-    highest = -1
-    for number in order:
-        highest = max(highest, number)
-        assert put(system, **marker(number - 3)).body == marker(highest - 3)
-    assert stored(system) == marker(-1)
-
-
-def test_no_answer_is_lower_than_one_before(system: System) -> None:
-    chance, last = Random(15), ""
-    for _ in range(60):
-        system.clock.advance(chance.random())
-        body = put(system, **marker(chance.uniform(-60, 60), chance.choice("abc"))).body
-        now = f"{body['published_at']}#{body['ref_id']}"
-        assert now >= last
-        assert body == stored(system)
-        last = now
 
 
 def test_follows_and_unfollows_leave_the_marker(system: System) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +15,10 @@ from fanfold.aws.items import text
 from fanfold.settings import Settings
 from fanfold.timeline import marks
 from fanfold_client import Refused
-from tests.integration.system import System
+from tests.integration.system import System, error
 
 DAY = 86_400
+FailFirst = Callable[..., list[Any]]
 
 
 def seen(system: System, user: str = "bob", **query: str) -> list[str]:
@@ -50,23 +52,6 @@ def test_an_unfollow_hides_at_once_and_a_follow_shows_again(posts: System) -> No
     assert seen(posts) == ["bea"]
     assert posts.follow("bob", "ada").status == 200
     assert seen(posts) == ["bea", "ada"]
-
-
-def test_no_post_of_a_hidden_publisher_is_read(posts: System) -> None:
-    posts.unfollow("bob", "ada")
-    read: list[Any] = []
-    plain = posts.posts.get
-    with pytest.MonkeyPatch.context() as patched:
-        store = posts.door("timeline").reading.hydration.posts
-
-        def get(_: Any, ids: Any) -> Any:
-            read.append(set(ids))
-            return plain(ids)
-
-        patched.setattr(type(store), "get", get)
-        posts.door("timeline").reading.hydration.cache.clear()
-        assert seen(posts) == ["bea"]
-    assert [len(ids) for ids in read] == [1]
 
 
 def test_a_page_is_refilled_and_its_cursors_go_on_from_what_was_looked_at(system: System) -> None:
@@ -200,36 +185,17 @@ def test_when_follows_cannot_be_read_there_is_no_page_instead_of_a_wrong_one(
     assert (posts.timeline("bob").status, posts.timeline("bob").status) == (503, 200)
 
 
-def test_a_reader_that_cannot_be_read_gets_no_page(
-    posts: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_that_cannot_be_read_gets_no_page(posts: System, fail_first: FailFirst) -> None:
     posts.unfollow("bob", "ada")
-    client = posts.door("timeline").dynamodb
-    throttled = client.exceptions.ProvisionedThroughputExceededException(
-        {"Error": {"Code": "ProvisionedThroughputExceededException", "Message": ""}}, "GetItem"
-    )
-
-    def fail(**_request: Any) -> Any:
-        raise throttled
-
-    with monkeypatch.context() as patched:
-        patched.setattr(client, "get_item", fail)
-        answer = posts.timeline("bob")
+    throttled = error("ProvisionedThroughputExceededException")
+    fail_first(posts.door("timeline").dynamodb, "get_item", [throttled])
+    answer = posts.timeline("bob")
     assert (answer.status, answer.slug) == (503, "try-later")
     assert seen(posts) == ["bea"]
 
 
-def test_the_row_is_read_consistently_and_once_a_page(
-    posts: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client, requests = posts.door("timeline").dynamodb, []
-    plain = client.get_item
-
-    def get_item(**request: Any) -> Any:
-        requests.append(request)
-        return plain(**request)
-
-    monkeypatch.setattr(client, "get_item", get_item)
+def test_the_row_is_read_consistently_and_once_a_page(posts: System, fail_first: FailFirst) -> None:
+    requests = fail_first(posts.door("timeline").dynamodb, "get_item", [])
     posts.timeline("bob", limit="1", hydrate="false")
     assert [request["ConsistentRead"] for request in requests] == [True]
     posts.timeline("bob", to="2020-01-01")
@@ -308,22 +274,6 @@ def test_a_request_that_is_a_little_late_leaves_the_time_of_the_last_one(posts: 
     assert mute(posts, "ada", "unmute", seconds_ago=2) == 409
 
 
-def test_a_mute_that_read_the_row_before_a_later_unmute_gives_way(
-    posts: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client = posts.door("api").dynamodb
-    plain = client.transact_write_items
-
-    def transact(**request: Any) -> Any:
-        monkeypatch.setattr(client, "transact_write_items", plain)
-        assert mute(posts, "ada", "unmute") == 204
-        return plain(**request)
-
-    monkeypatch.setattr(client, "transact_write_items", transact)
-    assert mute(posts, "ada", seconds_ago=2) == 409
-    assert (seen(posts), muted(posts)) == (["bea", "ada"], [])
-
-
 def test_a_mute_outlives_unfollow_and_follow_and_a_mark_outlives_unmute(posts: System) -> None:
     mute(posts, "ada")
     posts.unfollow("bob", "ada")
@@ -361,7 +311,7 @@ def test_mutes_are_listed_by_name_in_pages(posts: System) -> None:
 
 @pytest.mark.parametrize("failures", [1, 5, 6])
 def test_a_mute_in_conflict_is_tried_again(
-    posts: System, monkeypatch: pytest.MonkeyPatch, failures: int
+    posts: System, fail_first: FailFirst, failures: int
 ) -> None:
     client = posts.door("api").dynamodb
     kind = client.exceptions.TransactionCanceledException
@@ -372,13 +322,6 @@ def test_a_mute_in_conflict_is_tried_again(
         },
         "TransactWriteItems",
     )
-    plain, left = client.transact_write_items, [conflict] * failures
-
-    def transact(**request: Any) -> Any:
-        if left:
-            raise left.pop()
-        return plain(**request)
-
-    monkeypatch.setattr(client, "transact_write_items", transact)
+    fail_first(client, "transact_write_items", [conflict] * failures)
     assert mute(posts, "ada") == (204 if failures < 6 else 429)
     assert seen(posts) == (["bea"] if failures < 6 else ["bea", "ada"])

@@ -10,7 +10,7 @@ import pytest
 from fanfold import names
 from fanfold.channels.head import Head, readable_until
 from fanfold.channels.head_table import HeadTable
-from tests.integration.system import AT_MS, Crash, CrashAfter, System, error
+from tests.integration.system import AT_MS, System, error
 
 THRESHOLD = 1_000
 UNTIL = AT_MS // 1000 + 100
@@ -86,23 +86,6 @@ def test_a_channel_that_takes_posts_again_meanwhile_stays(
     system.sweep()
     assert publishers(system.heads.get()) == ["ada"]
     assert counted(capsys) == [[1]]
-
-
-def test_a_run_that_crashed_between_two_channels_is_gone_on_with(system: System) -> None:
-    system.promote("ada", "bea")
-    for publisher in ("ada", "bea"):
-        system.heads.demote(publisher, until=UNTIL)
-    system.clock.advance(200)
-    for calls in range(1, 100):
-        with CrashAfter(calls) as crash:
-            try:
-                system.sweep()
-            except Crash:
-                assert crash.happened
-        if len(publishers(system.heads.get())) == 1:
-            break
-    system.sweep()
-    assert publishers(system.heads.get()) == []
 
 
 def test_a_run_that_cannot_read_the_head_fails_and_its_work_is_done(

@@ -16,7 +16,6 @@ from fanfold.ids import ref_id_for
 from fanfold.sweep.remedy import PLAN_SILENCE_SECONDS
 from tests.integration.system import AT, AT_MS, POST, CrashAfter, Json, System, error, event
 
-DAY_MS = 86_400_000
 # The life of an entry, and how much longer its post keeps its id.
 UNTIL_FREE_SECONDS = (30 + 14) * 86_400
 
@@ -166,32 +165,6 @@ def test_another_post_under_a_used_key_is_422_and_changes_nothing(
     assert "with a key of its own" in answer.body["detail"]
     assert system.dump() == before
     assert system.waiting("Publish") == 0
-
-
-def test_of_two_posts_at_once_under_one_key_one_is_accepted(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain, answers = system.dynamodb.put_item, []
-
-    def put(**request: Any) -> Any:
-        monkeypatch.setattr(system.dynamodb, "put_item", plain)
-        answers.append(system.publish(body={"title": "Second"}))  # comes later, is stored first
-        return plain(**request)
-
-    monkeypatch.setattr(system.dynamodb, "put_item", put)
-    assert system.publish(body={"title": "First"}).slug == "key-reused"
-    assert [answer.status for answer in answers] == [202]
-    assert json.loads(system.post().body) == {"title": "Second"}
-    assert len(system.rows_of("Fanouts")) == 1
-
-
-def test_a_key_is_free_again_once_its_post_has_expired(system: System) -> None:
-    first = system.publish(body={"title": "Then"})
-    system.clock.advance(UNTIL_FREE_SECONDS)
-    again = system.publish(body={"title": "Now"})
-    assert again.status == 202
-    assert again.body["ref_id"] == first.body["ref_id"]
-    assert again.body["accepted_at"] > first.body["accepted_at"]
 
 
 def test_a_post_whose_answer_was_lost_is_found_by_its_key_and_retracted(system: System) -> None:
@@ -479,17 +452,6 @@ def test_a_post_can_be_retracted_until_the_second_in_which_it_expires(
     assert system.http("api/retract_post").status == status
 
 
-def test_a_retraction_whose_answer_is_lost_succeeds(
-    system: System,
-) -> None:
-    system.publish()
-    with CrashAfter(1) as crash:
-        assert system.http("api/retract_post").status == 500
-    assert crash.happened
-    assert system.post().deleted
-    assert system.http("api/retract_post").status == 204
-
-
 def test_another_publishers_retraction_on_the_queue_is_rejected(system: System) -> None:
     content = {**PUBLISHED, "publisher_id": "grace", "ref_id": "post-1"}
     system.take({"Records": [system.record("Publish", content)]})
@@ -546,13 +508,6 @@ def test_a_publish_over_the_queue_to_many_is_planned_at_once(system: System) -> 
     assert system.ledger("post-1").state == "delivering"
     system.pump()
     assert system.reached("post-1") == users
-
-
-def test_follows_and_unfollows_come_over_the_queue_too(system: System) -> None:
-    system.take(event("publish_queue/follow_added"))
-    assert system.edges() == ["bob"]
-    system.take(event("publish_queue/follow_removed"))
-    assert system.edges() == []
 
 
 def test_bad_messages_of_a_batch_do_not_hold_up_good_ones(system: System) -> None:

@@ -198,9 +198,7 @@ def test_marks_and_mutes_take_one_unit_in_use_and_two_at_their_limits(
     assert units <= (2.5 if each == 200 else 3.5)
 
 
-def test_verification_takes_a_unit_for_each_publisher_of_a_page(
-    service: Service,
-) -> None:
+def test_verification_takes_a_unit_for_each_publisher_of_a_page(service: Service) -> None:
     service.add(200)
     until = START_MS // 1000 + 60
     item = {"user_id": text(READER), "verify_until": number(until)}

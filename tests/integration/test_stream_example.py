@@ -109,9 +109,7 @@ def test_a_retracted_post_and_one_that_has_expired_are_found_no_more(hear: Modul
     assert not found()
 
 
-def test_what_fails_is_repeated_from_there_on_and_what_came_before_is_not(
-    hear: ModuleType,
-) -> None:
+def test_what_fails_is_repeated_from_there_on_and_what_came_before_is_not(hear: ModuleType) -> None:
     broken = record("INSERT", {"ref_id": ""}, new=HELLO, number=7)  # DynamoDB refuses the key
     assert heard(hear.index, post("INSERT", new=HELLO), broken, post("INSERT", "b", new=HELLO)) == [
         f"{7:021d}"

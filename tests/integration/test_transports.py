@@ -318,15 +318,6 @@ def test_an_aborted_delivery_leaves_no_calls_behind_for_the_next(
     here.assert_complete(users)
 
 
-def test_deliveries_one_after_another_share_a_transport(service: Callable[[Way], Service]) -> None:
-    users = followers(600)
-    here = service(lambda backend: backend)
-    here.publish(users, segments=8)
-    here.work()
-    here.assert_complete(users)
-    assert here.outcomes == {"delivered": 8}
-
-
 # With faults
 
 
@@ -396,48 +387,9 @@ def test_repeated_hand_backs_leave_no_follower_out(
 # In one hop
 
 
-def dying(calls: int, alive: list[str]) -> Way:
-    """After so many calls the tables refuse all, as if their caller had ended, until `alive`."""
-    left = iter(range(calls))
-
-    def way(backend: Backend) -> Backend:
-        def answer(request: Request) -> Answer:
-            if alive or next(left, None) is not None:
-                return backend(request)
-            return Answer(400, b'{"__type": "AccessDeniedException", "message": "It has ended."}')
-
-        return answer
-
-    return way
-
-
 # The lookup and the first page of followers, three batches of entries, and the ledger.
-CALLS_OF_60 = 2 + 3 + 1
-
-
 @pytest.mark.usefixtures("patient")
-@pytest.mark.parametrize("calls", range(CALLS_OF_60 + 1))
-def test_plan_may_end_after_any_of_its_calls(service: Callable[[Way], Service], calls: int) -> None:
-    alive: list[str] = []
-    users = followers(60)
-    here = service(dying(calls, alive))
-    here.accept(users)
-    if calls < CALLS_OF_60:
-        with pytest.raises(Exception, match="AccessDenied"):
-            here.plan()
-        assert here.row().state == "queued"
-    else:
-        assert here.plan() == "delivered"
-    alive.append("again")
-    assert here.plan(redelivered=True) == ("planned" if calls < CALLS_OF_60 else COMPLETE)
-    here.work()
-    here.assert_complete(users)
-
-
-@pytest.mark.usefixtures("patient")
-def test_two_copies_of_an_order_at_once_share_the_loop(
-    service: Callable[[Way], Service],
-) -> None:
+def test_two_copies_of_an_order_at_once_share_the_loop(service: Callable[[Way], Service]) -> None:
     users = followers(900)
     here = service(lambda backend: late(backend, 0.02))
     here.accept(users)
@@ -449,13 +401,12 @@ def test_two_copies_of_an_order_at_once_share_the_loop(
 
 
 @pytest.mark.usefixtures("_short_waits")
-@pytest.mark.parametrize("rates", [BAD_DAY, WORST_DAY], ids=["a bad day", "the worst day"])
 def test_what_begins_in_one_hop_ends_with_every_entry_counted_once(
-    service: Callable[[Way], Service], monkeypatch: pytest.MonkeyPatch, rates: Rates
+    service: Callable[[Way], Service], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch_retries, "RETRY_ENTRIES", 200)
     users = followers(1_000)
-    here = service(faulty(rates, Counter()))
+    here = service(faulty(WORST_DAY, Counter()))
     here.accept(users)
     for attempt in range(MAX_TURNS):
         try:

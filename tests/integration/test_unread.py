@@ -146,17 +146,6 @@ def test_what_cannot_be_read_is_never_counted_as_nothing(
     assert unread(system) == (1, False)
 
 
-def test_what_was_unfollowed_is_not_unread_and_a_follow_brings_it_back(system: System) -> None:
-    for number, publisher in enumerate(("ada", "grace", "ada")):
-        system.follow("bob", publisher)
-        give(system, number, publisher=publisher)
-    assert unread(system) == (3, False)
-    assert system.unfollow("bob", "ada").status == 204
-    assert unread(system) == (1, False)
-    assert system.follow("bob", "ada").status == 200
-    assert unread(system) == (3, False)
-
-
 @pytest.mark.parametrize(
     ("entries", "hidden", "told"),
     [
