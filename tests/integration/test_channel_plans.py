@@ -214,21 +214,19 @@ def test_more_followers_than_a_sample_holds_are_estimated(system: System, heads:
     assert row.delivered == row.followers == pytest.approx(1_500, rel=0.15)
 
 
-def test_a_retracted_post_does_not_go_into_a_channel(system: System, heads: HeadTable) -> None:
+@pytest.mark.parametrize("state", ["complete", "expired"])
+def test_a_retracted_or_expired_post_does_not_go_into_a_channel(
+    system: System, heads: HeadTable, state: str
+) -> None:
     add(heads)
     published(system, FOLLOWERS)
-    system.http("api/retract_post", path={"ref_id": POST})
+    if state == "expired":
+        system.clock.advance(31 * 86_400)
+    else:
+        system.http("api/retract_post", path={"ref_id": POST})
     system.take(order(system))
     system.pump()
-    assert (system.reached(), system.ledger().state, seq(heads)) == ([], "complete", 0)
-
-
-def test_an_expired_post_does_not_go_into_a_channel(system: System, heads: HeadTable) -> None:
-    add(heads)
-    published(system, FOLLOWERS)
-    system.clock.advance(31 * 86_400)
-    system.take(order(system))
-    assert (system.reached(), system.ledger().state, seq(heads)) == ([], "expired", 0)
+    assert (system.reached(), system.ledger().state, seq(heads)) == ([], state, 0)
 
 
 def test_a_post_that_sweep_gave_up_before_its_plan_goes_into_the_channel(system: System) -> None:

@@ -3,96 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
 
-from aws_model.clock import START_MS, Clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.capacity import READ, Meter
-from aws_model.dynamodb.database import Database
+from aws_model.clock import START_MS
 from fanfold import cursor, names, times
 from fanfold.aws.items import binaries, number, text
-from fanfold.aws.threads import together
-from fanfold.follows.follows_table import FollowsTable
 from fanfold.timeline import marks
-from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.entries import Entry
 from fanfold.timeline.paging import Asked
 from fanfold.timeline.picking import MAX_POSTS
 from fanfold.timeline.posts import Post, Posts
-from fanfold.timeline.read import Hydration, Reading
-from fanfold.timeline.readers import Readers
-from fanfold.timeline.sight import Sights
 from fanfold.timeline.unread import Unread
 from simulation.scheduler import Scheduler, virtual_time
-from simulation.schemas import schema_of
+from tests.integration.channel_stage import READER, RETENTION_DAYS, Stage, publisher
 
-READER = "b0b00000-0000-4000-8000-000000000001"
-ADA = "ada00000-0000-4000-8000-000000000001"
-BEA = "bea00000-0000-4000-8000-000000000001"
+ADA = publisher(1)
+BEA = publisher(2)
 LIMIT = 50
 # Of the reader's row, which every page reads consistently beside its first Query.
 ROW = 1.0
 
 
-@dataclass
-class Service:
-    """One reader's timeline; ids are UUIDs, so that an entry has 177 bytes."""
-
-    meter: Meter = field(default_factory=Meter)
-    clock: Clock = field(default_factory=Clock)
-    entries: list[Entry] = field(default_factory=list)  # oldest first
+class Service(Stage):
+    """One reader's own timeline, without channels."""
 
     def __post_init__(self) -> None:
-        database = Database(self.clock, meter=self.meter)
-        database.create(*map(schema_of, names.TABLES))
-        client: Any = dynamodb.Client(database, validates=False)
-        self.posts = Posts(client, names.POSTS.name)
-        self.timelines = Entries(client, names.TIMELINES.name)
-        self.client = client
-        sights = Sights(
-            Readers(client, names.READERS.name),
-            partial(together, client, None),
-            FollowsTable(
-                client, names.FOLLOWING.name, Readers(client, names.READERS.name), 30
-            ).active_among,
-        )
-        self.reading = Reading(self.timelines, Hydration(self.posts), sights, 30)
-        self.unread = Unread(self.timelines, sights, 30)
+        super().__post_init__()
+        self.stored = Posts(self.client, names.POSTS.name)
+        self.entries: list[Entry] = []  # oldest first
+        self.reading = self.container()
+        self.reading.sights.channels = None
+        self.unread = Unread(self.timelines, self.reading.sights, RETENTION_DAYS)
 
-    def add(self, count: int, *, body: str = '{"title": "What I saw by the river"}') -> None:
+    def add(self, count: int) -> None:
         for _ in range(count):
-            number = len(self.entries)
-            at = times.to_text(START_MS - 1_000_000 + number)
+            entry = self.entry(ADA, START_MS - 1_000_000 + len(self.entries))
+            at, _, ref_id = entry.sort_key.partition("#")
             post = Post(
-                ref_id=f"90570000-0000-4000-8000-{number:012d}",
+                ref_id=ref_id,
                 publisher_id=ADA,
                 published_at=at,
                 accepted_at=at,
-                expires_at=START_MS // 1000 + 30 * 86_400,
-                body=body,
+                expires_at=entry.expires_at,
+                body='{"title": "What I saw by the river"}',
             )
-            self.posts.add(post, now=START_MS // 1000)
-            entry = Entry(post.sort_key, ADA, post.expires_at)
-            self.timelines.push(entry, [READER])
+            self.stored.add(post, now=START_MS // 1000)
+            self.push(entry)
             self.entries.append(entry)
 
     def retract(self, *entries: Entry) -> None:
         for entry in entries:
-            self.posts.retract_own(entry.sort_key.partition("#")[2], ADA, now_ms=START_MS)
+            self.stored.retract_own(entry.sort_key.partition("#")[2], ADA, now_ms=START_MS)
 
-    def page(self, *, hydrate: bool, after: str | None = None) -> tuple[dict[str, Any], float]:
+    def read(self, *, hydrate: bool, after: str | None = None) -> tuple[dict[str, Any], float]:
         """A page, and the read units that it took."""
-        before = self._units()
+        before = self.units
         place = cursor.decode(after, is_position=bool) if after else None
         page = self.reading.page(READER, Asked(LIMIT, after=place), hydrate=hydrate)
-        return page, self._units() - before
-
-    def _units(self) -> float:
-        return float(sum(units for (_, kind), units in self.meter.units.items() if kind == READ))
+        return page, self.units - before
 
 
 @pytest.fixture
@@ -104,7 +75,7 @@ def service() -> Iterator[Service]:
 
 def test_a_page_of_ids_takes_one_and_a_half_units_and_one_for_its_reader(service: Service) -> None:
     service.add(200)
-    page, units = service.page(hydrate=False)
+    page, units = service.read(hydrate=False)
     assert (len(page["entries"]), units) == (LIMIT, ROW + 1.5)
 
 
@@ -112,9 +83,9 @@ def test_a_page_upwards_of_new_ids_takes_two_and_a_half_units_and_one_for_its_re
     service: Service,
 ) -> None:
     service.add(100)
-    page, _ = service.page(hydrate=False)
+    page, _ = service.read(hydrate=False)
     service.add(60)
-    page, units = service.page(hydrate=False, after=page["previous"])
+    page, units = service.read(hydrate=False, after=page["previous"])
     assert (len(page["entries"]), page["more"], units) == (LIMIT, True, ROW + 2.5)
 
 
@@ -124,35 +95,35 @@ def test_what_is_unread_takes_two_and_a_half_units_at_most_and_one_for_its_reade
 ) -> None:
     service.add(300)
     service.unread.sights.readers.raise_marker(READER, service.entries[-1 - above].sort_key)
-    before = service._units()
+    before = service.units
     assert service.unread.count(READER) == {"unread": min(above, 100), "more": above > 100}
-    assert service._units() - before == ROW + query
+    assert service.units - before == ROW + query
 
 
 def test_an_idle_poll_takes_two_and_a_half_units(service: Service) -> None:
     service.add(100)
-    page, _ = service.page(hydrate=True)
-    idle, units = service.page(hydrate=True, after=page["previous"])
+    page, _ = service.read(hydrate=True)
+    idle, units = service.read(hydrate=True, after=page["previous"])
     assert (idle["entries"], idle["previous"], units) == ([], page["previous"], ROW + 1.5)
 
 
 def test_a_second_look_is_paid_once(service: Service) -> None:
     service.add(100)
-    page, _ = service.page(hydrate=False)
+    page, _ = service.read(hydrate=False)
     gone = {"user_id": {"S": READER}, "sort_key": {"S": service.entries[-3].sort_key}}
     service.timelines.client.delete_item(TableName=names.TIMELINES.name, Key=gone)
-    first, units = service.page(hydrate=False, after=page["previous"])
+    first, units = service.read(hydrate=False, after=page["previous"])
     assert units == ROW + 1.5 + 3.0
-    assert service.page(hydrate=False, after=first["previous"])[1] == ROW + 1.5
+    assert service.read(hydrate=False, after=first["previous"])[1] == ROW + 1.5
 
 
 def test_a_page_with_content_takes_a_unit_for_each_post_that_is_not_cached(
     service: Service,
 ) -> None:
     service.add(145)
-    service.page(hydrate=True)
+    service.read(hydrate=True)
     service.add(5)  # a tenth of the page
-    page, units = service.page(hydrate=True)
+    page, units = service.read(hydrate=True)
     assert (len(page["entries"]), units) == (LIMIT, ROW + 1.5 + 5)
 
 
@@ -163,7 +134,7 @@ def test_the_worst_page_takes_nine_units_for_entries_and_one_for_each_of_200_pos
     for each in service.entries[-200:]:  # known to be retracted
         service.reading.hydration.retracted[each.sort_key] = ADA
     service.retract(*service.entries[:-200])
-    page, units = service.page(hydrate=True)
+    page, units = service.read(hydrate=True)
     assert (page["entries"], page["partial"]) == ([], True)
     assert units == ROW + 9.0 + 151
     assert units <= ROW + 9.0 + MAX_POSTS
@@ -172,7 +143,7 @@ def test_the_worst_page_takes_nine_units_for_entries_and_one_for_each_of_200_pos
 def test_a_page_between_retracted_posts_reads_200_of_them_at_most(service: Service) -> None:
     service.add(500)
     service.retract(*service.entries)
-    page, units = service.page(hydrate=True)
+    page, units = service.read(hydrate=True)
     assert (page["entries"], page["partial"], units) == ([], True, ROW + 6.5 + MAX_POSTS)
 
 
@@ -193,7 +164,7 @@ def test_marks_and_mutes_take_one_unit_in_use_and_two_at_their_limits(
     for week in range(weeks):
         item[f"hidden_{this_week - week}"] = binaries(hidden[week::weeks])
     service.client.put_item(TableName=names.READERS.name, Item=item)
-    page, units = service.page(hydrate=False)
+    page, units = service.read(hydrate=False)
     assert (len(page["entries"]), units) == (LIMIT, row + 1.5)
     assert units <= (2.5 if each == 200 else 3.5)
 
@@ -205,7 +176,7 @@ def test_verification_takes_a_unit_for_each_publisher_of_a_page(service: Service
     service.client.put_item(TableName=names.READERS.name, Item=item)
     row = {"user_id": text(READER), "publisher_id": text(ADA), "state": text("followed")}
     service.client.put_item(TableName=names.FOLLOWING.name, Item=row)
-    page, units = service.page(hydrate=False)
+    page, units = service.read(hydrate=False)
     assert (len(page["entries"]), units) == (LIMIT, ROW + 1.5 + 1)
 
 
@@ -222,6 +193,6 @@ def test_for_hidden_entries_no_post_is_read_and_none_too_many_for_the_others(
         f"hidden_{marks.week_of(START_MS)}": binaries([marks.hash_of(BEA)]),
     }
     service.client.put_item(TableName=names.READERS.name, Item=item)
-    page, units = service.page(hydrate=True)
+    page, units = service.read(hydrate=True)
     assert {line["publisher_id"] for line in page["entries"]} == {ADA}
     assert (len(page["entries"]), units) == (LIMIT, ROW + 1.5 + 2.5 + LIMIT)

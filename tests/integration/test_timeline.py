@@ -128,14 +128,6 @@ def test_posts_of_the_same_millisecond_are_all_shown(system: System) -> None:
     assert walk(system, limit="2", hydrate="false") == [["e", "d"], ["c", "b"], ["a"]]
 
 
-def test_an_entry_that_arrives_between_two_pages_moves_neither(system: System) -> None:
-    give(system, 4, start_ms=AT_MS - 60_000)
-    first = system.timeline("bob", limit="2")
-    system.timelines.push(Entry(sort_key(times.to_text(AT_MS), "new"), "ada", 1), ["bob"])
-    second = system.timeline("bob", limit="2", before=first.body["next"])
-    assert shown(first) + shown(second) == [f"post-{number:03d}" for number in range(4)]
-
-
 # Deleted posts
 
 
