@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from fanfold import names
-from fanfold.fanout.backlog import Resume
 from fanfold.fanout.status import status_of
 from tests.integration.system import POST, System
 
@@ -27,22 +26,6 @@ def abandon(system: System) -> bool:
     return system.fanouts.abandon(POST, now=NOW)
 
 
-@pytest.mark.parametrize("is_stalled", [False, True])
-def test_an_abandoned_fanout_leaves_both_indexes_and_keeps_its_entries(
-    halfway: System, is_stalled: bool
-) -> None:
-    if is_stalled:
-        halfway.give_up()
-    written = halfway.reached()
-    assert abandon(halfway)
-    row = halfway.ledger()
-    assert (row.state, row.changed_at, len(row.pending)) == ("abandoned", NOW, 3)
-    assert halfway.open_fanouts() == []
-    assert list(halfway.fanouts.stalled_ids(page=10)) == []
-    assert halfway.reached() == written != []
-    assert not abandon(halfway), "the second time changes nothing"
-
-
 def test_messages_of_an_abandoned_fanout_are_done_quietly(halfway: System) -> None:
     written = halfway.reached()
     abandon(halfway)
@@ -62,19 +45,6 @@ def test_an_abandoned_fanout_that_awaits_its_plan_is_not_planned(system: System)
     assert system.reached() == []
     shown = status_of(system.ledger())
     assert (shown.state, shown.followers_estimated, shown.completed_at) == ("abandoned", None, None)
-
-
-def test_no_worker_reopens_an_abandoned_fanout(halfway: System) -> None:
-    abandon(halfway)
-    ledger, row, before = halfway.fanouts, halfway.ledger(), halfway.rows(names.FANOUTS)
-    segment = min(row.pending)
-    assert not ledger.plan(row, segments=2, followers=9, level=0, now=NOW)
-    assert not ledger.finish_segment(row, segment, written=5, now=NOW)
-    assert not ledger.store_resume(row, segment, Resume("f" * 16, 5), now=NOW)
-    assert not ledger.complete_if_delivered(POST, now=NOW)
-    assert not ledger.complete_at_once(POST, followers=0, now=NOW)
-    ledger.touch(row, now="2026-11-21T00:00:00.000Z")
-    assert halfway.rows(names.FANOUTS) == before
 
 
 def test_neither_a_repeated_publish_nor_sweep_reopens_an_abandoned_fanout(halfway: System) -> None:

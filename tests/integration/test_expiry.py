@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 
 from fanfold import names, times
-from fanfold.fanout.backlog import Resume
-from fanfold.fanout.deliver import Outcome
-from fanfold.fanout.plan import Planning
 from fanfold.fanout.row import VOID, VOID_MS
 from tests.integration.cli import run
 from tests.integration.system import POST, CrashAfter, Json, System
@@ -437,51 +434,3 @@ def test_publishers_and_operators_are_told_that_a_delivery_has_expired(system: S
     watched = run("fanout", "watch", REF)
     assert watched.exit_code == 1
     assert "'post-1' has expired" in watched.said
-
-
-# The ledger
-
-
-@pytest.mark.parametrize("before", ["queued", "delivering", "stalled"])
-def test_an_expired_fanout_leaves_both_indexes_and_nothing_reopens_it(
-    system: System, monkeypatch: pytest.MonkeyPatch, before: str
-) -> None:
-    monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: 2)
-    system.give_followers(20)
-    if before == "queued":
-        monkeypatch.setattr(Planning, "plan", lambda *_args, **_kwargs: Outcome("not yet"))
-    take(system, published(system))
-    if before == "stalled":
-        system.give_up(REF)
-    seen = system.ledger(REF)
-    assert seen.state == before
-    assert system.fanouts.expire(seen, now=now(system))
-    assert not system.fanouts.expire(seen, now=now(system)), "it has ended already"
-    assert system.open_fanouts() == list(system.fanouts.stalled_ids(page=100)) == []
-    rows = system.dump()
-    ledger, later = system.fanouts, times.to_text(system.clock.ms + 1)
-    assert not ledger.plan(seen, segments=1, followers=1, level=0, now=later)
-    assert not ledger.complete_at_once(REF, followers=0, now=later)
-    assert not ledger.complete_if_delivered(REF, now=later)
-    assert ledger.finish_segment(seen, 0, written=1, now=later) is None
-    assert not ledger.store_resume(seen, 0, Resume("0" * 16, 1), now=later)
-    assert not system.sweeper.note_question(seen, now_ms=system.clock.ms + 1)
-    assert not system.sweeper.note_round(seen, now_ms=system.clock.ms + 1)
-    assert not system.sweeper.give_up(seen, now_ms=system.clock.ms + 1)
-    ledger.touch(seen, now=later)
-    assert system.dump() == rows
-
-
-def test_a_delivered_or_complete_fanout_does_not_expire(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: 2)
-    system.give_followers(20)
-    take(system, published(system))
-    planned = system.ledger(REF)
-    for segment in (0, 1):  # the last worker dies before it completes the fan-out
-        assert system.fanouts.finish_segment(planned, segment, written=1, now=now(system))
-    assert not system.fanouts.expire(planned, now=now(system))
-    assert system.fanouts.complete_if_delivered(REF, now=now(system))
-    assert not system.fanouts.expire(planned, now=now(system))
-    assert state(system) == "complete"

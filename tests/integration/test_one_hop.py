@@ -179,7 +179,10 @@ def test_a_row_that_stays_unprocessed_fails_the_message_and_nothing_is_decided(
 
 @pytest.mark.parametrize("batches", [0, 3])
 def test_after_two_seconds_the_rest_goes_through_the_express_lane_and_counts_exactly(
-    system: System, monkeypatch: pytest.MonkeyPatch, batches: int
+    system: System,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    batches: int,
 ) -> None:
     """The table takes a few batches, then throttles all until PLAN's time is over."""
     users = published(system, 110)
@@ -202,11 +205,17 @@ def test_after_two_seconds_the_rest_goes_through_the_express_lane_and_counts_exa
     assert (row.state, row.segments, row.delivered) == ("delivering", 1, 0)
     assert row.pending == {0}
     assert len(system.reached()) == sum(taken)
-    assert sum(each.written for each in row.resume.values()) <= sum(taken)
+    resumed = sum(each.written for each in row.resume.values())
+    assert resumed <= sum(taken)
     assert bool(row.resume) is bool(batches)
     assert system.waiting("Express") == 1
     system.pump()
     assert_delivered(system, users)
+    counted: Counter[str] = Counter()
+    for line in map(json.loads, capsys.readouterr().out.splitlines()):
+        if names.ENTRIES_DELIVERED in line:
+            counted[line[names.LANE]] += sum(line[names.ENTRIES_DELIVERED])
+    assert counted == Counter(publish=resumed, express=110 - resumed)
 
 
 def test_a_permanent_error_fails_the_message_and_the_lane_delivers_when_it_is_gone(
@@ -249,31 +258,3 @@ def test_a_group_that_names_somebody_else_changes_nothing(system: System, group:
 
 
 # Operators
-
-
-def test_entries_are_counted_for_the_publish_queue_also_where_it_hands_back(
-    system: System, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    published(system, 60)
-    plain = system.unretried.batch_write_item
-    taken: list[int] = []
-
-    def write(**request: Any) -> Any:
-        if taken:
-            system.clock.advance(ONE_HOP_SECONDS)
-            raise error("ThrottlingException")
-        taken.append(1)
-        return plain(**request)
-
-    with monkeypatch.context() as throttled:
-        throttled.setattr(system.unretried, "batch_write_item", write)
-        system.take(order(system))
-    resumed = system.ledger().resume[0].written
-    system.pump()
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    counted: Counter[str] = Counter()
-    for line in lines:
-        if names.ENTRIES_DELIVERED in line:
-            counted[line[names.LANE]] += sum(line[names.ENTRIES_DELIVERED])
-    assert counted == {"publish": resumed, "express": 60 - resumed}
-    assert 0 < resumed < 60

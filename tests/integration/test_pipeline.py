@@ -5,13 +5,11 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
-from fanfold.fanout.backlog import Resume
 from fanfold.fanout.policy import Delivery
 from fanfold.follows import ring
 from tests.integration.system import POST, CrashAfter, Json, System, error, event, through_lanes
@@ -243,29 +241,6 @@ def test_a_segment_that_runs_out_of_time_is_continued_where_it_stopped(
     system.pump()
     assert_complete(system, users)
     assert system.ledger().resume == {}
-
-
-def test_the_stored_position_of_a_segment_never_goes_back(system: System) -> None:
-    users = planned(system)
-
-    def store(position: str, written: int) -> bool:
-        resume = Resume(position * 16, written)
-        return system.fanouts.store_resume(
-            system.ledger(), 0, resume, now="2026-11-20T18:00:01.000Z"
-        )
-
-    assert store("7", 25)
-    assert not store("6", 24), "a slower worker"
-    assert system.ledger().resume == {0: Resume("7" * 16, 25)}
-    assert store("8", 30)
-    assert store("8", 30), "again, after a lost answer"
-    assert system.ledger().resume == {0: Resume("8" * 16, 30)}
-    unknown = replace(system.ledger(), fanout_id="post-2")
-    assert not system.fanouts.store_resume(unknown, 0, Resume("9" * 16, 1), now="")
-    system.fanouts.finish_segment(system.ledger(), 0, written=60, now="2026-11-20T18:00:02.000Z")
-    assert not store("9", 35), "no longer pending"
-    assert system.ledger().resume == {}
-    assert len(users) == system.ledger().delivered
 
 
 def test_too_little_time_hands_the_segment_back_with_one_more_hop_and_a_delay_up_to_a_limit(

@@ -58,14 +58,6 @@ def of_ours(system: System, queue: str) -> list[dict[str, Any]]:
     return [body for body in system.bodies(queue) if isinstance(body, dict)]
 
 
-def be_silent_until(system: System, what: str) -> None:
-    """Advance until the next run asks a question, or sends a round."""
-    system.clock.advance(SILENCE_SECONDS)
-    if what == "round":
-        ask_and_take(system)
-        system.clock.advance(ANSWERED_SILENCE_SECONDS)
-
-
 def ask_and_take(system: System, queue: str = "Bulk") -> list[dict[str, Any]]:
     """Let SWEEP ask, and a worker take the question; returns all that was sent."""
     sweep_after(system, DAY)
@@ -143,14 +135,6 @@ def test_lost_segments_are_asked_for_and_the_fanout_completes(
     system.pump()
     assert set(system.reached()) <= set(lost)
     assert (system.ledger().state, system.open_fanouts()) == ("complete", [])
-
-
-@pytest.mark.usefixtures("lost")
-@pytest.mark.parametrize("queue", ["Bulk", "Express"])
-def test_lost_segments_are_asked_for_while_a_queue_is_busy(system: System, queue: str) -> None:
-    fill(system, queue)
-    sweep_each_minute(system, 8)
-    assert len(of_ours(system, "Bulk")) == 2
 
 
 def test_a_question_that_came_out_has_all_sent_again_that_was_sent_before(
@@ -454,52 +438,6 @@ def test_an_open_fanout_past_its_time_to_live_expires(
     assert (system.ledger().state, system.open_fanouts()) == ("expired", [])
 
 
-# Twice, and interrupted
-
-
-@pytest.mark.usefixtures("lost")
-@pytest.mark.parametrize("what", ["question", "round"])
-def test_a_run_whose_update_was_applied_and_not_answered_sends(
-    system: System, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
-    """Libcurl and boto3 repeat such an update themselves; the repetition is refused."""
-    be_silent_until(system, what)
-    plain = system.dynamodb.update_item
-
-    def twice(**request: Any) -> Any:
-        plain(**request)
-        return plain(**request)
-
-    monkeypatch.setattr(system.dynamodb, "update_item", twice)
-    system.sweep()
-    assert system.waiting("Bulk") == 2
-
-
-@pytest.mark.usefixtures("lost")
-@pytest.mark.parametrize("what", ["question", "round"])
-@pytest.mark.parametrize("end", ["abandoned", "deleted"])
-def test_a_run_sends_nothing_if_the_fanout_ends_before_its_update_is_answered(
-    system: System, monkeypatch: pytest.MonkeyPatch, what: str, end: str
-) -> None:
-    be_silent_until(system, what)
-    plain = system.dynamodb.update_item
-
-    def unanswered(**request: Any) -> Any:
-        if request["Key"]["fanout_id"]["S"] != POST:
-            return plain(**request)
-        plain(**request)
-        with monkeypatch.context() as other:
-            other.setattr(system.dynamodb, "update_item", plain)
-            assert system.fanouts.abandon(POST, now=times.to_text(system.clock.ms + 1))
-        if end == "deleted":
-            system.dynamodb.delete_item(TableName=request["TableName"], Key=request["Key"])
-        return plain(**request)
-
-    monkeypatch.setattr(system.dynamodb, "update_item", unanswered)
-    system.sweep()
-    assert system.waiting("Bulk") == 0
-
-
 # Going round
 
 
@@ -513,20 +451,6 @@ def test_open_fanouts_on_all_pages_of_the_index_are_looked_at(
     sweep_after(system, PLAN_SILENCE_SECONDS + A_BIT)
     planned = sorted(command["fanout_id"] for command in system.bodies("Publish"))
     assert planned == ids
-
-
-def test_each_run_goes_on_where_the_last_one_stopped(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(course, "MAX_ROWS", 3)
-    ids = publish(system, 7)
-    system.bodies("Publish")
-    system.clock.advance(PLAN_SILENCE_SECONDS + A_BIT)
-    asked = []
-    for _ in range(3):
-        system.sweep()
-        asked.append(sorted(command["fanout_id"] for command in system.bodies("Publish")))
-    assert asked == [ids[:3], ids[3:6], ids[6:]]
 
 
 def test_what_a_cap_leaves_out_counts_as_neither_asked_nor_sent(
