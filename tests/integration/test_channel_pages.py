@@ -119,8 +119,12 @@ def keys(page: dict[str, Any]) -> list[str]:
     return [f"{each['published_at']}#{each['ref_id']}" for each in page["entries"]]
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_whatever_lands_above_the_low_mark_of_a_climb_is_shown_once(seed: int) -> None:
+def test_whatever_lands_above_the_low_mark_of_a_climb_is_shown_once() -> None:
+    for seed in range(25):
+        climb(seed)
+
+
+def climb(seed: int) -> None:
     course = Course(seed)
     with virtual_time(Scheduler(Random(0), clock=course.stage.clock)):
         course.start()
@@ -155,8 +159,12 @@ def test_whatever_lands_above_the_low_mark_of_a_climb_is_shown_once(seed: int) -
         assert keys(course.page(limit=limit, after=here)) == []
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_a_scroll_down_shows_all_that_was_there_as_it_began_each_once(seed: int) -> None:
+def test_a_scroll_down_shows_all_that_was_there_as_it_began_each_once() -> None:
+    for seed in range(25):
+        scroll_down(seed)
+
+
+def scroll_down(seed: int) -> None:
     course = Course(seed)
     with virtual_time(Scheduler(Random(0), clock=course.stage.clock)):
         course.start()
@@ -175,8 +183,12 @@ def test_a_scroll_down_shows_all_that_was_there_as_it_began_each_once(seed: int)
         assert certain <= set(shown) <= course.all
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_once_nothing_comes_both_ways_and_every_range_are_the_union(seed: int) -> None:
+def test_once_nothing_comes_both_ways_and_every_range_are_the_union() -> None:
+    for seed in range(10):
+        read_both_ways(seed)
+
+
+def read_both_ways(seed: int) -> None:
     course = Course(seed)
     with virtual_time(Scheduler(Random(0), clock=course.stage.clock)):
         course.start()

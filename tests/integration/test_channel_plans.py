@@ -19,8 +19,8 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.follows.density import Estimate, Sample
 from fanfold.timeline.entries import Entries
 from tests.integration.cli import run
-from tests.integration.system import POST, Json, System, error
-from tests.integration.test_one_hop import order, published, waiting
+from tests.integration.system import POST, System, error
+from tests.integration.test_one_hop import FailFirst, order, published, waiting
 
 THRESHOLD, FOLLOWERS = 3, 5
 UNTIL = 1_900_000_000
@@ -354,23 +354,12 @@ def test_an_answer_that_was_lost_is_no_other_decision(
 # What the tables leave undone
 
 
-def throttle(system: System, times: int, monkeypatch: pytest.MonkeyPatch) -> list[Json]:
-    """The table refuses the first `times` batches, as DynamoDB refuses one; returns all calls."""
-    plain, calls = system.dynamodb.batch_write_item, []
-
-    def write(RequestItems: Json) -> Any:  # noqa: N803
-        calls.append(RequestItems)
-        if len(calls) <= times:
-            raise error("ProvisionedThroughputExceededException")
-        return plain(RequestItems=RequestItems)
-
-    monkeypatch.setattr(system.dynamodb, "batch_write_item", write)
-    return calls
+THROTTLE = error("ProvisionedThroughputExceededException")
 
 
 def throttle_head(monkeypatch: pytest.MonkeyPatch) -> None:
     def get(_table: HeadTable, *, is_consistent: bool = True) -> Head:
-        raise error("ProvisionedThroughputExceededException")
+        raise THROTTLE
 
     monkeypatch.setattr(HeadTable, "get", get)
 
@@ -417,22 +406,21 @@ def test_a_cold_container_that_cannot_read_the_head_pushes_what_is_small(
 
 
 def test_a_throttled_entry_is_put_again_before_the_head_counts_it(
-    system: System, monkeypatch: pytest.MonkeyPatch
+    system: System, fail_first: FailFirst
 ) -> None:
     published(system, FOLLOWERS)
-    calls = throttle(system, 3, monkeypatch)
+    calls = fail_first(system.dynamodb, "batch_write_item", [THROTTLE] * 3)
     assert system.take(order(system)) == []
     assert_in_channel(system)
     assert len(calls) == 4
 
 
 def test_an_entry_that_stays_throttled_fails_the_message_and_counts_nothing(
-    system: System, heads: HeadTable, monkeypatch: pytest.MonkeyPatch
+    system: System, heads: HeadTable, fail_first: FailFirst
 ) -> None:
     published(system, FOLLOWERS)
-    with monkeypatch.context() as throttled:
-        calls = throttle(system, 1_000, throttled)
-        assert len(system.take(order(system))) == 1
+    calls = fail_first(system.dynamodb, "batch_write_item", [THROTTLE] * put.ATTEMPTS)
+    assert len(system.take(order(system))) == 1
     assert len(calls) == put.ATTEMPTS
     assert (system.ledger().state, system.reached(), seq(heads)) == ("queued", [], 0)
     assert system.take(order(system, receives=2)) == []

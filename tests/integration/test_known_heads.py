@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from fanfold import clock
 from fanfold.channels.head import Head
 from fanfold.channels.head_table import HeadTable
 from fanfold.channels.known_head import HEAD_SECONDS, JITTER, KnownHead
@@ -48,17 +47,6 @@ def test_it_is_read_once_a_second_at_most(system: System, table: CountedTable) -
     assert reads(table) == [False, False]
 
 
-def test_it_is_read_again_if_only_the_wall_clock_went_on(
-    table: CountedTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    known = KnownHead(table)
-    known.get()
-    now, monotonic = clock.now_ms(), clock.monotonic()
-    monkeypatch.setattr("fanfold.clock.now_ms", lambda: now + int(1000 * HEAD_SECONDS))
-    monkeypatch.setattr("fanfold.clock.monotonic", lambda: monotonic)
-    assert known.fresh is None
-
-
 def test_an_eventual_read_of_before_does_not_bring_it_back(table: CountedTable) -> None:
     known = KnownHead(table)
     head = table.add("ada", Head(), followers=9)
@@ -75,11 +63,4 @@ def test_an_answer_that_took_long_is_as_old_as_its_question(
     since = known.now()
     system.clock.advance(HEAD_SECONDS)
     known.learn(Head(), since)
-    assert known.fresh is None
-
-
-def test_after_a_cold_start_nothing_is_known(table: CountedTable) -> None:
-    known = KnownHead(table)
-    known.get()
-    known.forget()
     assert known.fresh is None

@@ -102,7 +102,7 @@ def test_a_publish_without_followers_completes_at_once(system: System) -> None:
 
 
 @pytest.mark.usefixtures("through_lanes")
-def test_followers_and_the_ledger_are_read_consistently(
+def test_followers_their_level_and_the_ledger_are_read_consistently(
     system: System, fail_first: Callable[..., list[Any]]
 ) -> None:
     """Moto's reads always are, so the requests are checked: a new follow must not be missed."""
@@ -161,6 +161,19 @@ def test_a_crash_after_any_call_of_plan_is_made_good_when_its_order_comes_again(
         system.pump()
         assert_complete(system, users, ref_id)
     assert calls > 4
+
+
+def test_a_completion_that_was_interrupted_is_made_good_when_its_message_comes_again(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: 2)
+    planned(system, 20)
+    for number in (0, 1):
+        now = "2026-11-20T18:00:01.000Z"
+        assert system.fanouts.finish_segment(system.ledger(), number, written=10, now=now)
+    assert system.ledger().state == "delivering"
+    assert system.take(segment(system, segment=1, segments=2, times_received=2)) == []
+    assert system.ledger().state == "complete"
 
 
 # Faults of the tables

@@ -28,7 +28,7 @@ ROW = 1.0
 
 
 class Service(Stage):
-    """One reader's own timeline, without channels."""
+    """A stage without channels: its reader's own timeline alone, and the content of its entries."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -119,6 +119,16 @@ def test_a_door_with_an_outdated_level_writes_lower_and_everybody_is_reached(
     assert system.reached() == ["bob", "carol", "dave"]
 
 
+def test_a_door_with_an_outdated_level_removes_edges_above_it(system: System) -> None:
+    system.follow("carol")  # now this door remembers level 0
+    grow(system, 2)
+    plan = system.door("plan").following  # this one remembers nothing
+    plan.follow("bob", "ada", asked_at=AT_MS)
+    assert system.placements() == [(0, "carol"), (2, "bob")]
+    assert system.unfollow("bob").status == 204
+    assert system.placements() == [(0, "carol")]
+
+
 def test_a_late_worker_never_overrides_a_newer_version_at_any_level(system: System) -> None:
     for level in (0, 2):
         system.edges_table.put("ada", "bob", version=3, level=level)
@@ -166,6 +176,18 @@ def test_followers_at_several_levels_in_the_sample_are_counted_once(system: Syst
 
 
 @pytest.mark.usefixtures("through_lanes")
+def test_a_growth_between_plan_and_deliver_is_seen(system: System) -> None:
+    give(system, 0, "bob")
+    system.publish()
+    system.pump_once("Publish")
+    assert system.ledger().level == 0
+    grow(system, 2)
+    give(system, 2, "carol")
+    system.pump("Express")
+    assert system.reached() == ["bob", "carol"]
+
+
+@pytest.mark.usefixtures("through_lanes")
 def test_deliver_reads_the_level_of_the_plan_even_if_the_publishers_row_is_lost(
     system: System,
 ) -> None:
@@ -180,21 +202,6 @@ def test_deliver_reads_the_level_of_the_plan_even_if_the_publishers_row_is_lost(
     )
     system.pump()
     assert system.reached() == ["bob"]
-
-
-@pytest.mark.usefixtures("through_lanes")
-@pytest.mark.parametrize("queue", ["Publish", "Express"])
-def test_the_level_is_read_consistently_for_a_delivery(
-    system: System, fail_first: FailFirst, queue: str
-) -> None:
-    system.give_followers(2)
-    system.publish()
-    if queue == "Express":
-        system.pump_once("Publish")
-    calls = fail_first(system.dynamodb, "batch_get_item", [])
-    system.pump_once(queue)
-    (lookup,) = calls
-    assert lookup["RequestItems"]["Publishers"]["ConsistentRead"]
 
 
 def test_an_unfollow_reads_the_level_consistently_and_a_follow_does_not(
@@ -232,6 +239,17 @@ def test_plan_reads_pages_of_many_shards_in_parallel(
 
 
 # Growing
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_one_of_two_growths_from_the_same_row_wins(system: System, before: int) -> None:
+    if before:
+        grow(system, before)
+    seen = system.publishers.shards("ada")
+    one, other = (raised(seen, level=2 + each, now_ms=AT_MS + each) for each in (0, 1))
+    assert system.publishers.update("ada", seen=seen, shards=one)
+    assert not system.publishers.update("ada", seen=seen, shards=other)
+    assert system.publishers.shards("ada") == one
 
 
 def test_the_history_of_growths_is_stored_and_bounded(system: System) -> None:

@@ -438,6 +438,23 @@ def test_an_open_fanout_past_its_time_to_live_expires(
     assert (system.ledger().state, system.open_fanouts()) == ("expired", [])
 
 
+@pytest.mark.usefixtures("lost")
+def test_nothing_is_sent_about_a_fanout_that_is_gone_before_it_is_noted(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.clock.advance(SILENCE_SECONDS)
+    plain = system.dynamodb.update_item
+
+    def update(**request: Any) -> Any:
+        if request["Key"]["fanout_id"]["S"] == POST:
+            system.dynamodb.delete_item(TableName=request["TableName"], Key=request["Key"])
+        return plain(**request)
+
+    monkeypatch.setattr(system.dynamodb, "update_item", update)
+    system.sweep()
+    assert system.waiting("Bulk") == 0
+
+
 # Going round
 
 
@@ -451,6 +468,20 @@ def test_open_fanouts_on_all_pages_of_the_index_are_looked_at(
     sweep_after(system, PLAN_SILENCE_SECONDS + A_BIT)
     planned = sorted(command["fanout_id"] for command in system.bodies("Publish"))
     assert planned == ids
+
+
+def test_each_run_goes_on_where_the_last_one_stopped(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(course, "MAX_ROWS", 3)
+    ids = publish(system, 7)
+    system.bodies("Publish")
+    system.clock.advance(PLAN_SILENCE_SECONDS + A_BIT)
+    asked = []
+    for _ in range(3):
+        system.sweep()
+        asked.append(sorted(command["fanout_id"] for command in system.bodies("Publish")))
+    assert asked == [ids[:3], ids[3:6], ids[6:]]
 
 
 def test_what_a_cap_leaves_out_counts_as_neither_asked_nor_sent(

@@ -82,15 +82,6 @@ def test_entries_of_one_millisecond_are_told_apart(system: System) -> None:
     assert unread(system) == (3, False)
 
 
-def test_what_comes_late_below_the_marker_does_not_count_and_above_it_does(system: System) -> None:
-    give(system, 1, before=10)
-    read_up_to(system, entries(system)[0])
-    give(system, 2, before=11)
-    assert unread(system) == (0, False)
-    give(system, 3, before=9)
-    assert unread(system) == (1, False)
-
-
 @pytest.mark.parametrize(("above", "more"), [(99, False), (100, False), (101, True), (230, True)])
 def test_at_most_a_hundred_are_counted_and_more_says_that_there_are_others(
     system: System, above: int, more: bool
