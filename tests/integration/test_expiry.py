@@ -386,15 +386,6 @@ def test_an_order_that_comes_after_the_entries_time_to_live_ends_the_fanout(
     assert all(system.waiting(f"{each.name}Dlq") == 0 for each in names.QUEUES)
 
 
-def test_a_publish_that_was_taken_too_late_expires_and_leaves_nothing_to_do(system: System) -> None:
-    system.give_followers(3)
-    late = published(system, ago=RETENTION - 60)
-    system.clock.advance(60)
-    assert take(system, late, late) == []
-    assert state(system) == "expired"
-    assert [system.waiting(queue) for queue in ("Publish", "Express", "Bulk")] == [0, 0, 0]
-
-
 def test_a_fanout_is_delivered_until_the_last_second(system: System) -> None:
     users = system.give_followers(3)
     take(system, published(system, ago=RETENTION - 60))
@@ -421,11 +412,12 @@ def test_a_redriven_segment_of_an_expired_fanout_keeps_what_was_delivered(
     assert list(system.fanouts.stalled_ids(page=10)) == []
 
 
-def test_publishers_and_operators_are_told_that_a_delivery_has_expired(system: System) -> None:
+def test_a_publish_that_is_taken_too_late_expires_and_whoever_asks_is_told(system: System) -> None:
     system.give_followers(3)
     late = published(system, ago=RETENTION - 60)
     system.clock.advance(60)
-    take(system, late)
+    assert take(system, late, late) == []
+    assert [system.waiting(queue) for queue in ("Publish", "Express", "Bulk")] == [0, 0, 0]
     answer = system.http("api/show_delivery", user="ada", path={"ref_id": REF})
     assert answer.status == 200
     assert (answer.body["state"], answer.body["completed_at"]) == ("expired", None)

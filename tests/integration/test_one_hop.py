@@ -95,6 +95,7 @@ def test_the_same_message_twice_counts_nothing_twice(system: System) -> None:
 def test_a_batch_of_ten_posts_shares_one_loop(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(plan, "ONE_HOP_SECONDS", 60.0)  # this machine may be busy
     door = system.door("plan")
     users = system.give_followers(60)
     ref_ids = [str(system.publish(f"post-{number}").body["ref_id"]) for number in range(10)]
