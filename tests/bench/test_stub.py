@@ -88,7 +88,7 @@ def test_rivals_write_the_items_of_the_product() -> None:
 @pytest.mark.network
 def test_the_stub_answers_boto3_counts_puts_and_refuses_what_no_bench_calls() -> None:
     with stub() as running:
-        boto = boto3.client(
+        boto: Any = boto3.client(
             "dynamodb",
             endpoint_url=running.url,
             verify=running.authority,
