@@ -98,6 +98,23 @@ def test_of_two_changes_of_the_same_row_one_applies_and_is_counted(
     assert (table.get("ben", "ada").state, count(client)) == (FOLLOWED, 1)
 
 
+def test_a_change_that_lost_a_race_is_no_follow_too_many(table: FollowsTable, client: Any) -> None:
+    """Neither the one for the last place, to itself, nor one against another transaction."""
+    follow(table, most=1)
+    assert table.follow(NEW, now_ms=NOW_MS, max_follows=1) is None
+    reasons = [{"Code": "None"}, {"Code": "TransactionConflict"}]
+    plain, plain_call = client.exceptions.TransactionCanceledException, client.call
+    said = {"Error": {"Code": plain.__name__}, "CancellationReasons": reasons}
+
+    def refuse(operation: str, request: Any) -> Any:
+        if operation == "TransactWriteItems":
+            raise plain(said, operation)
+        return plain_call(operation, request)
+
+    client.call = refuse
+    assert table.follow(NEW, now_ms=NOW_MS, max_follows=1) is None
+
+
 def test_whoever_changes_a_follow_reads_the_marks_consistently_after_the_row(
     table: FollowsTable, client: Any
 ) -> None:
