@@ -143,9 +143,12 @@ def refusal(report: Report, scope: str) -> str:
     if report.unfollows:
         older.append("these unfollows, of which marks tell")
     old_marks = " Or are these marks older, as after a restore of the readers?"
+    repaired = report.repaired.total()
+    others = f"{counted(repaired, 'other difference')} {'is' if repaired == 1 else 'are'} repaired."
+    rest = f" {others}" if repaired else ""
     return (
         f"Nothing was taken away: a repair would take {_taken(report)} away from users, and "
-        f"{counted(report.edges, 'edge')} were read. {cause} {' and '.join(older)}?"
+        f"{counted(report.edges, 'edge')} were read.{rest} {cause} {' and '.join(older)}?"
         f"{old_marks if report.unfollows else ''} If all of this is to go, run `fanfold doctor "
         f"{scope} --repair --expect {report.taken_away}`."
     )

@@ -21,6 +21,8 @@ MAX_AGE: Final[Mapping[names.Queue, Duration]] = {
     names.EXPRESS: Duration.minutes(5),
     names.RELATION: Duration.minutes(30),
 }
+# What `fanfold pause` stops. RELATE's queue it does not: follows go on while deliveries wait.
+PAUSABLE: Final = (names.PUBLISH, *names.LANES)
 # SQS deletes a message 14 days after it was first sent. Four days are left to save it.
 EXPIRING: Final = Duration.days(10)
 # The 14 days of a dead letter count from when it was sent to its first queue. One that waited
@@ -62,24 +64,33 @@ def of_queue(queue: WorkQueue) -> Iterator[Rule]:
         )(letters=_dead_letters(queue, GROWTH_PERIOD)),
         threshold=1,
     )
+    may_be_paused = queue.name in PAUSABLE
     if queue.name in MAX_AGE:
         age = MAX_AGE[queue.name]
+        paused = (
+            "the queue is paused (`fanfold pause --show` says by whom and why: ask them before you "
+            "resume), "
+        )
         yield Rule(
             name=f"{name}Late",
             says=f"The oldest message of the {lower} queue has waited for "
-            f"{age.to_minutes():g} minutes: the queue is paused (`fanfold pause --show` says by "
-            "whom and why: ask them before you resume), its workers fail, or more comes in than "
-            "they may take. See 'Late work' in docs/operations.md.",
+            f"{age.to_minutes():g} minutes: {paused if may_be_paused else ''}its workers fail, or "
+            "more comes in than they may take. See 'Late work' in docs/operations.md.",
             metric=_age(queue),
             threshold=age.to_seconds(),
             bad=3,
             of=3,
         )
+    look = "Find out why its workers fail."
+    if may_be_paused:
+        look = (
+            "`fanfold pause --show` says whether it is paused, by whom and why: end the pause with "
+            "them; otherwise find out why its workers fail."
+        )
     yield Rule(
         name=f"{name}Expiring",
         says=f"A message has waited in the {lower} queue for {EXPIRING.to_days():g} days, and SQS "
-        "deletes it after 14. `fanfold pause --show` says whether it is paused, by whom and why: "
-        "end the pause with them; otherwise find out why its workers fail.",
+        f"deletes it after 14. {look}",
         metric=_age(queue),
         threshold=EXPIRING.to_seconds(),
     )

@@ -348,6 +348,10 @@ def test_every_alarm_tells_the_topic_in_sentences_what_it_means_and_what_to_do(
         assert 80 < len(text) <= 1024, name  # CloudWatch's limit
         assert text.endswith("."), name
         assert re.search(r"`fanfold |docs/operations\.md|\blogs?\b|\bworkers\b", text), name
+        assert "fanfold resume" not in text, f"{name} would have an operator undo another's pause"
+        is_of_lane = name.startswith(("Publish", "Express", "Bulk", "LargeFanouts"))
+        if re.search("Late$|Expiring$|StandsStill$", name) and "DeadLetter" not in name:
+            assert ("`fanfold pause --show`" in text) is is_of_lane, name
         for heading in re.findall(r"'([^']+)' in docs", text):
             assert re.search(rf"^###? {heading}$", page, re.MULTILINE), heading
 

@@ -736,6 +736,7 @@ def test_a_repair_takes_away_five_percent_of_the_edges_that_it_read_and_no_more(
         "what lacks is put"
     )
     assert ("is a restore of it still going on" in ran.said) is is_refused
+    assert ("1 other difference is repaired." in ran.said) is is_refused
 
 
 def test_what_a_repair_takes_away_is_in_a_private_file_first_and_can_be_put_back(

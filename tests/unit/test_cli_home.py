@@ -78,11 +78,18 @@ def test_an_engine_that_has_ended_is_not_running(home: Home) -> None:
     assert home.running() is None
 
 
-def test_a_process_stays_the_same_in_another_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What macOS has instead of /proc; Linux has it too.
+def test_a_process_stays_the_same_in_another_time_zone_and_language(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # What macOS has instead of /proc; Linux has it too, but often no other language.
+    ps = tmp_path / "ps"
+    ps.write_text(f'#!/bin/sh\necho "$LC_ALL"; exec {shutil.which("ps")} "$@"\n')
+    ps.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     marks = set()
-    for zone in ("America/New_York", "Asia/Tokyo"):
+    for zone, language in (("America/New_York", "de_DE.UTF-8"), ("Asia/Tokyo", "ja_JP.UTF-8")):
         monkeypatch.setenv("TZ", zone)
+        monkeypatch.setenv("LC_ALL", language)
         marks.add(processes._mark_from_ps(os.getpid()))
     assert len(marks) == 1
     assert None not in marks
