@@ -221,7 +221,9 @@ class Stage:
 
     def _hurting(self) -> Hurting:
         graph = self.run.graph
+        # An entry for each follower of each post; the ring beside it counts those of one post.
         posts = counted(len(graph.followers), "post")
+        entries = counted(graph.edges, "entry", "entries")
         return Hurting(
             throttled=self.meter.is_throttled,
             twice=self.pool.twice,
@@ -233,7 +235,7 @@ class Stage:
             hidden_for=HIDDEN_SECONDS,
             is_scripted=self.is_scripted,
             act=self.act_name,
-            publishes=f"{posts}, {counted(graph.edges, 'follower')}",
+            publishes=f"{posts}, {entries}",
             has_ended=self.has_ended,
         )
 

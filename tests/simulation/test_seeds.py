@@ -98,9 +98,9 @@ def test_a_seed_repeats_its_run_in_another_process() -> None:
     """Python hashes texts by a seed of each process, which is the order of its sets."""
     traces = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.simulation.traces", str(TRACED)],
+            [sys.executable, "-P", "-m", "tests.simulation.traces", str(TRACED)],
             cwd=listing.ROOT,
-            env={**os.environ, "PYTHONHASHSEED": seed},
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(listing.ROOT)},
             stdout=subprocess.PIPE,
             text=True,
         )

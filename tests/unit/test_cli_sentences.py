@@ -132,7 +132,7 @@ def test_a_mistyped_profile_is_a_sentence(
 
 def test_a_latin_1_terminal_shows_what_it_lacks_by_its_number() -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", PRINTS_AN_ARROW],
+        [sys.executable, "-P", "-c", PRINTS_AN_ARROW],
         env={**os.environ, "PYTHONIOENCODING": "latin-1"},
         capture_output=True,
         check=False,
