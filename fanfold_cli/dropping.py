@@ -27,7 +27,7 @@ class Dropped:
     dropped: list[DeadLetter]
     kept: list[DeadLetter]  # those that SQS refused to delete
     missing: list[str]  # ids that no queue had
-    held: dict[str, int]  # about how many are hidden by somebody else, by queue; of a whole queue
+    held: dict[str, int]  # about how many somebody else took, by queue; of a whole queue
 
 
 def drop(
@@ -48,15 +48,10 @@ def drop(
         failing_with("The dead letters cannot be read, so nothing was dropped"),
         holding(deployment, queues, ids) as found,
     ):
-        hidden = {
-            each.name: count
-            for each in found
-            if ids is None and (count := each.count.hidden_from(len(each.letters)))
-        }
         held = [each for each in found if each.letters]
         missing = not_found(ids, held)
         if not held:
-            return Dropped(None, [], [], missing, hidden)
+            return Dropped(None, [], [], missing, _missed(found, ids))
         for each in held:
             move_tasks.refuse_while_running(deployment, each.queue)
         letters = [(each.queue, letter) for each in held for letter in each.oldest_first()]
@@ -77,8 +72,15 @@ def drop(
             ),
         ):
             dropped = _deleted(held, file)
+            hidden = _missed(found, ids)
         kept = [letter for each in held for letter in each.oldest_first()]
     return Dropped(file, dropped, kept, missing, hidden)
+
+
+def _missed(found: Iterable[Held], ids: Collection[str] | None) -> dict[str, int]:
+    if ids is not None:
+        return {}  # what was named and not found is said by its id
+    return {each.name: count for each in found if (count := each.missed())}
 
 
 def _deleted(held: Iterable[Held], file: Path) -> list[DeadLetter]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from fanfold import clock, names, times
+from fanfold import clock, names
 from fanfold.aws import dead_letters
 from fanfold.aws.dead_letters import Count, DeadLetter, DeadLetterQueue
 from fanfold_cli.console import ExpectedError, counted
@@ -36,6 +36,7 @@ class Held:
     until_ms: int
     letters: dict[str, DeadLetter] = field(default_factory=dict)  # by id
     count: Count = field(default_factory=lambda: Count(0, 0))  # before the search
+    found: int = 0  # by the search
 
     @property
     def name(self) -> str:
@@ -60,6 +61,7 @@ class Held:
         with progress_bar(f"Reading {self.name}", total=count, unit="letters") as bar:
             for page in self.dead.pages(self.letters, hidden_seconds=HIDDEN_SECONDS):
                 self.letters |= {letter.message_id: letter for letter in page}
+                self.found = len(self.letters)
                 bar.reach(len(self.letters))
                 self.check_time()
                 is_found = ids is not None and self.letters.keys() >= set(ids)
@@ -67,6 +69,9 @@ class Held:
                     break
         if ids is not None:
             self.release(letter for letter in self.oldest_first() if letter.message_id not in ids)
+
+    def missed(self) -> int:
+        return missed(self.dead, self.count, self.found, still_there=len(self.letters))
 
     def oldest_first(self) -> list[DeadLetter]:
         return sorted(self.letters.values(), key=lambda letter: letter.sent_at)
@@ -132,13 +137,31 @@ def holding(
             each.release(each.oldest_first())
 
 
+def missed(dead: DeadLetterQueue, before: Count, found: int, *, still_there: int) -> int:
+    """About how many letters of the first count somebody else took, now or before, and left.
+
+    SQS is asked again only if some were not found: its counts may lag behind what was done here.
+    """
+    if found >= before.total:
+        return 0
+    try:
+        after = dead.count()
+    except (ClientError, BotoCoreError):
+        after = before  # rather too many than none
+    return before.missed(found, after=after, still_there=still_there)
+
+
 def held_elsewhere(queue: str, count: int) -> str:
-    """What to say of letters that somebody else holds."""
-    until = times.to_text(clock.now_ms() + HIDDEN_SECONDS * 1000)
-    letters = f"{counted(count, 'letter')} of {queue} {'is' if count == 1 else 'are'}"
+    """What to say of letters that somebody else holds, or has held meanwhile.
+
+    SQS tells nobody when it hid them: `HIDDEN_SECONDS` is all that is known.
+    """
+    them, they_are = ("it", "it is") if count == 1 else ("them", "they are")
     return (
-        f"About {letters} held by another command, or by one that was killed, until {until} at the "
-        "latest unless it takes them again. Run this command again then."
+        f"SQS still counts about {counted(count, 'letter')} of {queue} that this command did not "
+        f"get. Most likely another command took {them} first, or one that was killed: {they_are} "
+        f"visible within ten minutes at the latest, unless it takes {them} again. Run this command "
+        "again then."
     )
 
 

@@ -3,8 +3,9 @@
 from typing import Any
 
 from fanfold import names, times
-from fanfold.aws.dead_letters import Count, DeadLetter, DeadLetterQueue
+from fanfold.aws.dead_letters import DeadLetter, DeadLetterQueue
 from fanfold_cli.console import print_result, printable
+from fanfold_cli.holding import missed
 from fanfold_cli.stack import Deployment
 
 # The longest that a listing takes; if it is killed, the messages reappear after this time.
@@ -12,8 +13,10 @@ LIST_SECONDS = 30
 BODY_CHARS = 80
 
 
-def read(deployment: Deployment, queue: names.Queue, limit: int) -> tuple[list[DeadLetter], Count]:
-    """The oldest of the messages read, `limit` at most, and about how many there are.
+def read(
+    deployment: Deployment, queue: names.Queue, limit: int
+) -> tuple[list[DeadLetter], int, int]:
+    """The oldest of the messages read, `limit` at most; about how many there are, and were missed.
 
     Messages are hidden while the listing reads on, so that each is received once.
     """
@@ -29,7 +32,8 @@ def read(deployment: Deployment, queue: names.Queue, limit: int) -> tuple[list[D
     finally:
         dead.release(found.values())
     messages = sorted(found.values(), key=lambda message: message.sent_at)
-    return messages[:limit], count
+    there = max(count.total, len(messages))
+    return messages[:limit], there, missed(dead, count, len(found), still_there=len(found))
 
 
 def row(queue: str, message: DeadLetter, bodies: bool) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from fanfold.aws.dead_letters import CONTRACT, DeadLetter, DeadLetterQueue
 from fanfold.errors import Unsent
 from fanfold_cli import letter_file, move_tasks
 from fanfold_cli.console import ExpectedError, counted, failing_with, say
-from fanfold_cli.holding import HIDDEN_SECONDS, holding, not_found
+from fanfold_cli.holding import HIDDEN_SECONDS, holding, missed, not_found
 from fanfold_cli.progress import Bar, progress_bar
 from fanfold_cli.stack import Deployment
 
@@ -48,7 +48,7 @@ class Redriven:
     moved: int = 0
     stayed: dict[str, int] = field(default_factory=dict)  # how many, by why
     how: str = "loop"  # or "task": moved by SQS itself
-    held: int = 0  # about how many were hidden, by another command
+    held: int = 0  # about how many another command took
     error: str = ""  # a sentence about what stopped it, if anything did
 
 
@@ -71,7 +71,8 @@ def redrive(
             is_left_to_sqs = queue != names.PUBLISH and count.total > MAX_LOOPED
             if not (is_left_to_sqs and move_tasks.move(deployment, queue, rate=rate, reach=reach)):
                 moving.take_all(count.total, bar)
-        held = count.hidden_from(moving.moved + len(moving.stayed))
+        stayed = len(moving.stayed)
+        held = missed(moving.dead, count, moving.moved + stayed, still_there=stayed)
         return replace(moving.done(), held=held)
     return moving.done()
 

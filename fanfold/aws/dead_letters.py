@@ -113,9 +113,13 @@ class Count:
     def total(self) -> int:
         return self.visible + self.hidden
 
-    def hidden_from(self, found: int) -> int:
-        """About how many are hidden, of one reader who found so many."""
-        return max(0, min(self.hidden, self.total - found))
+    def missed(self, found: int, *, after: Count, still_there: int) -> int:
+        """About how many of these a reader missed who found so many, and are there afterwards.
+
+        Of those it found, `still_there` are in the queue. Visible ones count as well: whoever took
+        them first may have let them go meanwhile.
+        """
+        return max(0, min(self.total - found, after.total - still_there))
 
 
 @dataclass(frozen=True)

@@ -89,15 +89,14 @@ def list_(
             failing_with(f"The dead-letter queue of {name} cannot be read"),
             waiting_for(f"the dead letters of {name}"),
         ):
-            messages, count = letter_list.read(deployment, each, limit)
-        counts[name] = max(count.total, len(messages))
+            messages, counts[name], missed = letter_list.read(deployment, each, limit)
         rows += [letter_list.row(name, message, bodies) for message in messages]
         if len(messages) == limit < counts[name]:
             listed = f"{len(messages):,} {'is' if len(messages) == 1 else 'are'} listed"
             holds = f"{name} holds about {counted(counts[name], 'message')}"
             notes.append(f"{holds}, of which {listed}; --limit lists more.")
-        elif hidden := count.hidden_from(len(messages)):
-            held[name] = hidden
+        elif missed:
+            held[name] = missed
     if as_json:
         print_json({"messages": rows, "counts": counts, "held": held})
     else:

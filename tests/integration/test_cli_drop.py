@@ -13,7 +13,7 @@ import pytest
 
 from fanfold import names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES, DeadLetterQueue
-from fanfold_cli import holding
+from fanfold_cli import holding, letter_list
 from tests.integration.cli import PLACE, FakeLambda, Ran, run, run_on, stack_with
 from tests.integration.system import AT, AT_MS, VISIBILITY_SECONDS, System, error
 from tests.integration.test_cli_dlq import (
@@ -85,9 +85,7 @@ def test_show_prints_the_whole_body_with_visible_control_characters(
 
 
 def test_half_a_surrogate_pair_is_shown_as_its_escape() -> None:
-    from fanfold_cli.letter_list import visible
-
-    assert visible("\ud800\x00") == "\\ud800\\x00"
+    assert letter_list.visible("\ud800\x00") == "\\ud800\\x00"
 
 
 @pytest.mark.parametrize("what", [("show",), ("drop", "--yes"), ("redrive",)])
@@ -488,7 +486,32 @@ def test_letters_that_would_have_no_effect_are_not_restored(system: System, sqs:
 # all of them
 
 
-@pytest.mark.parametrize("what", ["drop", "restore", "redrive", "redrive by id"])
+@pytest.mark.parametrize("then", ["holds them", "deletes them", "deletes them, uncounted"])
+@pytest.mark.parametrize("command", ["list", "redrive", "drop --all --yes"])
+def test_letters_that_somebody_else_takes_after_the_count_are_said_unless_they_are_gone(
+    system: System, sqs: Sqs, monkeypatch: pytest.MonkeyPatch, command: str, then: str
+) -> None:
+    bury_many(system, "Bulk", 20)
+
+    def take() -> None:
+        sqs.before_receive = lambda: None
+        for record in (*system.receive("BulkDlq", 10), *system.receive("BulkDlq", 5)):
+            if then != "holds them":
+                system.delete("BulkDlq", record)
+        if then == "deletes them, uncounted":
+            monkeypatch.setattr(DeadLetterQueue, "count", lambda _: unavailable())
+
+    sqs.before_receive = take
+    ran = dlq(sqs, *command.split(), "--queue", "bulk")
+    is_said = "about 15 letters of bulk that this command did not get" in ran.said
+    assert is_said == (ran.exit_code == 1) == (then != "deletes them")
+    assert "--limit" not in ran.said
+
+
+WHAT = ["drop {} --to file --yes", "restore letters", "redrive --queue bulk", "redrive {}"]
+
+
+@pytest.mark.parametrize("what", WHAT)
 @pytest.mark.parametrize("status", ["RUNNING", "CANCELLING", "COMPLETED"])
 def test_nothing_is_changed_while_sqs_moves_the_letters(
     system: System, sqs: Sqs, folder: Path, monkeypatch: pytest.MonkeyPatch, what: str, status: str
@@ -498,13 +521,7 @@ def test_nothing_is_changed_while_sqs_moves_the_letters(
     )
     letter = bury(system, "Bulk", "1")
     (folder / "letters").write_text(json.dumps(LINE) + "\n")
-    arguments = {
-        "drop": ("drop", letter, "--to", "file", "--yes"),
-        "restore": ("restore", "letters"),
-        "redrive": ("redrive", "--queue", "bulk"),
-        "redrive by id": ("redrive", letter),
-    }
-    ran = dlq(sqs, *arguments[what])
+    ran = dlq(sqs, *what.format(letter).split())
     if status == "COMPLETED":
         assert ran.exit_code == 0
         return
@@ -529,20 +546,10 @@ def test_a_queue_with_too_many_letters_is_not_searched(
     assert ran.stdout == "Moved 3 messages back.\n", "a whole queue has no limit"
 
 
-def test_a_search_that_fails_lets_go_of_what_it_found(
-    system: System, sqs: Sqs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_that_fails_lets_go_of_what_it_found(system: System, sqs: Sqs) -> None:
     bury_many(system, "Bulk", 25)
-    receive, calls = system.sqs.receive_message, list[int]()
-
-    def failing(**request: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 3:
-            raise error("ServiceUnavailable", 503)
-        return receive(**request)
-
-    with monkeypatch.context() as broken:
-        broken.setattr(system.sqs, "receive_message", failing)
-        ran = dlq(sqs, "drop", "--queue", "bulk", "--all", "--yes")
+    receives = iter((dict, dict, unavailable))
+    sqs.before_receive = lambda: next(receives)()
+    ran = dlq(sqs, "drop", "--queue", "bulk", "--all", "--yes")
     assert fails(ran, "The dead letters cannot be read, so nothing was dropped")
     assert len(shown(system, "BulkDlq")) == 25

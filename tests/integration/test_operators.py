@@ -98,9 +98,9 @@ TABLE: dict[str, Row] = {
     "dlq list": Row(
         "- whatever it hides comes back within half a minute",
         "test_repeated_listing_hides_and_loses_no_message",
-        "test_list_says_that_messages_which_another_command_holds_come_back",
+        "test_letters_that_somebody_else_takes_after_the_count_are_said_unless_they_are_gone",
         NO_PLACE,
-        hidden="test_list_says_that_messages_which_another_command_holds_come_back",
+        hidden="test_letters_that_somebody_else_takes_after_the_count_are_said_unless_they_are_gone",
         asleep="test_a_listing_ends_where_sqs_counts_one_too_many_and_letters_come_round_again",
     ),
     "dlq show": Row(
