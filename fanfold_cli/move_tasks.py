@@ -55,7 +55,7 @@ def move(
             return False
         raise
     except KeyboardInterrupt:
-        _cancel(deployment, queue, source)  # it may have begun
+        _cancel(deployment, queue, source, reach)  # it may have begun
         raise
     try:
         while True:
@@ -66,7 +66,7 @@ def move(
                 break
             time.sleep(POLL_SECONDS)
     except KeyboardInterrupt:
-        _cancel(deployment, queue, source)
+        _cancel(deployment, queue, source, reach)
         raise
     except (ClientError, BotoCoreError):
         say(_goes_on(deployment, queue, HANDLE))
@@ -98,7 +98,9 @@ def refuse_while_running(deployment: Deployment, queue: names.Queue) -> None:
         )
 
 
-def _cancel(deployment: Deployment, queue: names.Queue, source: str) -> None:
+def _cancel(
+    deployment: Deployment, queue: names.Queue, source: str, reach: Callable[[int, None], None]
+) -> None:
     """End the task, if there is one, after Ctrl-C; or say that it goes on, and how to end it."""
     sqs, name, handle = deployment.client("sqs"), queue.name.lower(), HANDLE
     try:
@@ -111,6 +113,7 @@ def _cancel(deployment: Deployment, queue: names.Queue, source: str) -> None:
         say(f"{_goes_on(deployment, queue, handle)} {error}".rstrip())
         return
     moved = int(answer.get("ApproximateNumberOfMessagesMoved", 0))
+    reach(moved, None)
     say(f"SQS was told to stop; it has moved about {counted(moved, 'message')} of {name}.")
 
 

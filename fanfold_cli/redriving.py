@@ -53,14 +53,23 @@ class Redriven:
 
 
 def redrive(
-    deployment: Deployment, queue: names.Queue, *, rate: int | None, retention_days: int
-) -> Redriven:
-    """Move the messages that are in the dead-letter queue now; later ones stay."""
+    deployment: Deployment,
+    queue: names.Queue,
+    begun: "list[Moving]",
+    *,
+    rate: int | None,
+    retention_days: int,
+) -> None:
+    """Move the messages that are in the dead-letter queue now; later ones stay.
+
+    What is moved counts in `begun`, so that it can be said after Ctrl-C too.
+    """
     moving = Moving.of(deployment, queue, rate=rate, retention_days=retention_days)
+    begun.append(moving)
     with moving.keeping_its_error():
         count = moving.dead.count()
         if not count.total:
-            return moving.done()
+            return
         move_tasks.refuse_while_running(deployment, queue)
         with progress_bar(f"Moving {moving.name}", total=count.total, unit="messages") as bar:
 
@@ -72,27 +81,26 @@ def redrive(
             if not (is_left_to_sqs and move_tasks.move(deployment, queue, rate=rate, reach=reach)):
                 moving.take_all(count.total, bar)
         stayed = len(moving.stayed)
-        held = missed(moving.dead, count, moving.moved + stayed, still_there=stayed)
-        return replace(moving.done(), held=held)
-    return moving.done()
+        moving.held = missed(moving.dead, count, moving.moved + stayed, still_there=stayed)
 
 
 def redrive_these(
     deployment: Deployment,
     queues: Iterable[names.Queue],
     ids: Collection[str],
+    begun: "list[Moving]",
     *,
     rate: int | None,
     retention_days: int,
-) -> tuple[list[Redriven], list[str]]:
-    """Move the letters with these ids; return what was done, and the ids that no queue had."""
-    done = []
+) -> list[str]:
+    """Move the letters with these ids, as `redrive` does; return the ids that no queue had."""
     with holding(deployment, queues, ids) as found:
         missing = not_found(ids, found)
         for held in found:
             if not held.letters:
                 continue
             moving = Moving.of(deployment, held.queue, rate=rate, retention_days=retention_days)
+            begun.append(moving)
             with moving.keeping_its_error():
                 move_tasks.refuse_while_running(deployment, held.queue)
                 letters = held.oldest_first()
@@ -101,8 +109,7 @@ def redrive_these(
                     page = letters[start : start + dead_letters.PAGE]
                     for letter in moving.take(page):
                         del held.letters[letter.message_id]
-            done.append(moving.done())
-    return done, missing
+    return missing
 
 
 def why_it_stays(letter: DeadLetter, *, retention_days: int) -> str:
@@ -211,6 +218,7 @@ class Moving:
     moved: int = 0
     stayed: dict[str, tuple[str, DeadLetter]] = field(default_factory=dict)  # by id, with why
     how: str = "loop"
+    held: int = 0
     error: str = ""
 
     @classmethod
@@ -285,4 +293,4 @@ class Moving:
 
     def done(self) -> Redriven:
         stayed = dict(Counter(why for why, _ in self.stayed.values()))
-        return Redriven(self.name, self.moved, stayed, self.how, error=self.error)
+        return Redriven(self.name, self.moved, stayed, self.how, self.held, self.error)

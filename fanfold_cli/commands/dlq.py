@@ -20,6 +20,7 @@ from fanfold_cli import (
     redriving,
 )
 from fanfold_cli.console import (
+    INTERRUPTED,
     ExpectedError,
     counted,
     failing_with,
@@ -154,21 +155,21 @@ def redrive(
 ) -> None:
     """Move dead letters back to their queues, all or those named; what cannot succeed stays."""
     deployment = Deployment.to_change(stack, home)
-    chosen, missing = _chosen(queue).values(), list[str]()
-    with (
-        interrupted_with(f"run it again. {redriving.NOT_MOVED}"),
-        failing_with("Nothing was moved; run it again. The error"),
-    ):
-        days = event_sources.run_time_settings(deployment).retention_days
-        if ids:
-            done, missing = redriving.redrive_these(
-                deployment, chosen, ids, rate=rate, retention_days=days
-            )
-        else:
-            done = [
-                redriving.redrive(deployment, each, rate=rate, retention_days=days)
-                for each in chosen
-            ]
+    begun, missing, is_interrupted = list[redriving.Moving](), list[str](), False
+    try:
+        with failing_with("Nothing was moved; run it again. The error"):
+            days = event_sources.run_time_settings(deployment).retention_days
+            chosen = _chosen(queue).values()
+            if ids:
+                missing = redriving.redrive_these(
+                    deployment, chosen, ids, begun, rate=rate, retention_days=days
+                )
+            else:
+                for each in chosen:
+                    redriving.redrive(deployment, each, begun, rate=rate, retention_days=days)
+    except KeyboardInterrupt:
+        is_interrupted = True
+    done = [each.done() for each in begun]
     held = {each.queue: each.held for each in done if each.held}
     moved = sum(each.moved for each in done)
     stayed = sum((Counter(each.stayed) for each in done), Counter[str]())
@@ -183,7 +184,7 @@ def redrive(
             }
         )
     else:
-        if moved or stayed or missing or held or errors:
+        if moved or stayed or missing or held or errors or is_interrupted:
             print_result(f"Moved {counted(moved, 'message')} back.")
         else:
             print_result("There was nothing to move back: no dead letters were found.")
@@ -192,7 +193,10 @@ def redrive(
             say("`fanfold dlq list` says why, and `fanfold dlq drop` removes them.")
     for error in errors:
         say(error)
-    _end(missing, held, is_incomplete=bool(errors or (ids and stayed)))
+    if is_interrupted:
+        say(f"Interrupted: run it again. {redriving.NOT_MOVED}")
+    failed = bool(errors or (ids and stayed))
+    _end(missing, held, code=INTERRUPTED if is_interrupted else int(failed))
 
 
 @app.command()
@@ -237,7 +241,7 @@ def drop(
         print_result(f"Dropped {counted(len(done.dropped), 'letter')}{where}.")
     if kept:
         say(f"SQS did not delete {', '.join(kept)}; run the command again for them.")
-    _end(done.missing, done.held, is_incomplete=bool(kept))
+    _end(done.missing, done.held, code=int(bool(kept)))
 
 
 @app.command()
@@ -261,7 +265,7 @@ def restore(
     else:
         print_result(f"Sent {counted(sent, 'letter')} back.")
         redriving.say_what_stayed(stayed, str(file))
-    _end([], {}, is_incomplete=bool(stayed))
+    _end([], {}, code=int(bool(stayed)))
 
 
 def _not_found(ids: list[str]) -> str:
@@ -271,14 +275,14 @@ def _not_found(ids: list[str]) -> str:
     )
 
 
-def _end(missing: list[str], held: dict[str, int], *, is_incomplete: bool = False) -> None:
-    """Exit with code 1 if a letter was not found, is held by somebody else, or is not done with."""
+def _end(missing: list[str], held: dict[str, int], *, code: int = 0) -> None:
+    """Exit with this code, or with 1 if a letter was not found or was taken by somebody else."""
     if missing:
         say(_not_found(missing))
     for name, count in held.items():
         say(held_elsewhere(name, count))
-    if missing or held or is_incomplete:
-        raise typer.Exit(1)
+    if missing or held or code:
+        raise typer.Exit(code or 1)
 
 
 def _chosen(name: QueueName | None) -> dict[str, names.Queue]:

@@ -309,16 +309,17 @@ def interrupt(*_arguments: Any, **_request: Any) -> Any:
     raise KeyboardInterrupt
 
 
-def test_a_redrive_that_is_interrupted_says_where_the_messages_are(
-    system: System, old_sqs: Sqs
+@pytest.mark.parametrize("by_id", [False, True])
+def test_a_redrive_that_is_interrupted_says_what_it_moved_and_where_the_others_are(
+    system: System, old_sqs: Sqs, by_id: bool
 ) -> None:
-    ids = bury_many(system, "Publish", 3)
-    old_sqs.before_send = interrupt
-    done = redrive(old_sqs, "--queue", "publish")
-    assert (done.exit_code, done.stdout) == (130, "")
-    assert "Interrupted" in done.said
-    assert "run it again" in done.said
-    assert {record["messageId"] for record in shown(system, "PublishDlq")} == ids
+    ids = bury_many(system, "Publish", 13)
+    old_sqs.before_send = lambda: old_sqs.batches and interrupt()
+    done = redrive(old_sqs, *([*ids, "--json"] if by_id else ()))
+    assert done.exit_code == 130
+    assert (done.json["moved"] == 10) if by_id else (done.stdout == "Moved 10 messages back.\n")
+    assert "Interrupted: run it again. Messages that were not moved are still in" in done.said
+    assert len(shown(system, "PublishDlq")) == 3
 
 
 def test_a_message_that_fails_again_during_the_redrive_is_not_moved_again(
@@ -499,6 +500,7 @@ def test_ctrl_c_ends_a_move_task_or_says_that_it_goes_on_and_how_to_end_it(
     else:
         assert sqs.cancelled == ["the-task"]
         assert "SQS was told to stop; it has moved about 4 messages of bulk." in done.said
+        assert done.stdout == "Moved 4 messages back.\n"
 
 
 @pytest.mark.usefixtures("slept")
