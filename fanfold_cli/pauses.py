@@ -4,6 +4,7 @@ A tag is where everybody looks who wonders about the queue, and no restore of a 
 each person has their own, two who pause at once overwrite nothing of each other.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +17,10 @@ MAX_VALUE_CHARS = 256
 SPECIAL = frozenset(" _.:/=+-@")
 NO_END = "-"
 AND = " + "  # between the reasons of one person
+WHAT_TO_DO = (
+    "Run `fanfold pause --show` to see this again, and `fanfold resume` only if the pause is yours "
+    "or its time is over."
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,43 @@ class Pause:
         return replace(self, until=max(earlier.until, self.until), why=why)
 
 
+@dataclass(frozen=True)
+class PausedLane:
+    lane: str
+    pauses: tuple[Pause, ...] | None  # None if what is noted could not be read
+
+
+@dataclass(frozen=True)
+class Paused:
+    """The lanes that are paused; or why that could not be read."""
+
+    lanes: tuple[PausedLane, ...] = ()
+    failure: str = ""
+
+    def told(self, now_ms: int) -> str:
+        """All of it, and what to do; empty where nothing is paused."""
+        if self.failure:
+            whom = "ask somebody who may run `fanfold pause --show`"
+            return f"Whether lanes are paused could not be read; {whom}: {self.failure}"
+        lanes: dict[tuple[Pause, ...] | None, list[str]] = {}
+        for each in self.lanes:
+            lanes.setdefault(each.pauses, []).append(each.lane)
+        said = [
+            f"{', '.join(names)} {'are' if names[1:] else 'is'} paused{told(found, now_ms)}."
+            for found, names in lanes.items()
+        ]
+        return " ".join((*said, WHAT_TO_DO)) if said else ""
+
+
+def told(found: Sequence[Pause] | None, now_ms: int) -> str:
+    """What is noted of a pause, to follow the words that something is paused."""
+    if found is None:
+        return "; who paused, when and why could not be read"
+    if not found:
+        return "; nobody has noted who paused, when and why"
+    return f" {'; and '.join(each.told(now_ms) for each in found)}"
+
+
 def kept(text: str, most: int) -> str:
     """The text as a tag can keep it."""
     return "".join(char if char.isalnum() or char in SPECIAL else "_" for char in text)[:most]
@@ -67,11 +109,8 @@ def note(sqs: Any, url: str, pause: Pause) -> None:
 def noted(sqs: Any, url: str) -> list[Pause]:
     """The pauses that are noted at the queue, the earliest first."""
     tags = sqs.list_queue_tags(QueueUrl=url).get("Tags", {})
-    found = [
-        _pause(key.removeprefix(PREFIX), value)
-        for key, value in tags.items()
-        if key.startswith(PREFIX)
-    ]
+    ours = {key: value for key, value in tags.items() if key.startswith(PREFIX)}
+    found = [_pause(key.removeprefix(PREFIX), value) for key, value in ours.items()]
     return sorted(found, key=lambda pause: (pause.since, pause.who))
 
 

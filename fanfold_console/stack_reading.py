@@ -15,12 +15,13 @@ from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import RingRead
 from fanfold.sweep.open_fanouts import OpenFanouts
-from fanfold_cli import event_sources, fanouts
+from fanfold_cli import event_sources, fanouts, paused_lanes
 from fanfold_cli.console import counted
 from fanfold_cli.month_cost import (
     DOLLARS_PER_MILLION_API_REQUESTS,
     DOLLARS_PER_MILLION_SQS_REQUESTS,
 )
+from fanfold_cli.pauses import Paused
 from fanfold_cli.publish_cost import Prices
 from fanfold_cli.stack import Deployment
 from fanfold_console.views import CELLS, Depth
@@ -131,6 +132,11 @@ class StackReading:
         self.watched = {row.fanout_id: row for row in newest[:LIMIT]}
         return newest, found.counts["open"], found.counts["stalled"]
 
+    def paused(self) -> Paused:
+        found = paused_lanes.read(self.deployment)
+        self.spent.queue_calls += len(found.lanes)  # Lambda's are free
+        return found
+
     def choose(self, rows: list[Fanout]) -> Fanout | None:
         """The one that the ring shows: the largest that is open, or else the last one shown."""
         largest = max((row for row in rows if row.is_open), key=_size, default=None)
@@ -141,16 +147,14 @@ class StackReading:
             shown is None or not shown.is_open or _size(largest) > 2 * _size(shown)
         )
         if is_replaced:
-            chosen = largest
+            shown = largest
         elif shown is None or not shown.is_open:
             # What was published since; beside the largest of one publish, its others stay small.
             since = shown.completed_at or shown.changed_at if shown else ""
             later = [row for row in rows if row.accepted_at > since]
-            chosen = max(later, key=_size, default=shown)
-        else:
-            chosen = shown
-        self.chosen = chosen
-        return chosen
+            shown = max(later, key=_size, default=shown)
+        self.chosen = shown
+        return shown
 
     def take_sample(self, row: Fanout) -> list[str]:
         """Find followers at even distances on the ring, once for a fan-out with segments.

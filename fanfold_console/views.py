@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from fanfold.fanout.row import CHANNEL, PUSH
+from fanfold_cli.pauses import Paused
 
 # The ring is drawn in so many parts of the followers' hash space, by the first byte of the hash.
 CELLS = 256
@@ -154,6 +155,7 @@ class State:
     rate: float = 0.0  # entries a second
     rate_at: float = 0.0  # the end of the minute that the metric counts; 0 where none is asked
     queues: dict[str, Depth] = field(default_factory=dict)
+    paused: Paused = field(default_factory=Paused)
     workers: tuple[Worker, ...] = ()
     readers: tuple[Reader, ...] = ()
     still_seconds: float = 0.0  # since anything has moved, while something is owed

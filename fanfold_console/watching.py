@@ -161,7 +161,7 @@ class Watching:
         self.movement.see(
             clock.monotonic(), {each.ref_id: each.entries for each in (ring, *others) if each}
         )
-        queues = reading.queues()
+        queues, paused = reading.queues(), reading.paused()
         is_aws = not self.deployment.is_local
         rate_at, rate = reading.metric(now) if is_aws else (0.0, self.movement.rate)
         return replace(
@@ -175,6 +175,7 @@ class Watching:
             rate=rate,
             rate_at=rate_at,
             queues=queues,
+            paused=paused,
             readers=tuple(reader.view() for reader in readers),
             still_seconds=clock.monotonic() - self.movement.moved_at if count else 0.0,
             cost=reading.spent.sentence(before.every_seconds) if is_aws else "",

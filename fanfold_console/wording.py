@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fanfold.fanout.row import ABANDONED, CHANNEL, COMPLETE, EXPIRED, STALLED
 from fanfold_cli.console import counted
@@ -10,6 +11,7 @@ from fanfold_cli.fanouts import age
 from fanfold_cli.patience import AGAIN_SECONDS
 from fanfold_console.views import BUSY, CALM, GOOD, HEAL, HURT, INFO, Headline, Ring, State
 
+STILL = "Nothing moves, nothing is lost"
 # Of nothing moving that people wonder about.
 STILL_SECONDS = 6.0
 # Of people: up to ten seconds with a tenth, above in whole ones.
@@ -26,7 +28,15 @@ def limit(seconds: float) -> str:
 
 
 def headline(state: State) -> Headline:
-    """The one thing to know, and the reason."""
+    """The one thing to know, and the reason; whatever it is, lanes that are paused are named."""
+    found = _headline(state)
+    if state.failure or not (state.paused.lanes or found.title == STILL):
+        return found
+    paused = state.paused.told(round(state.read_at * 1000))
+    return replace(found, text=f"{found.text.strip()} {paused}".strip())
+
+
+def _headline(state: State) -> Headline:
     hurt = state.hurting
     if state.failure:
         return Headline(HURT, "The stack cannot be read", state.failure)
@@ -50,15 +60,14 @@ def headline(state: State) -> Headline:
         return sick
     if state.still_seconds >= STILL_SECONDS and state.open:
         again = hurt.hidden_for if hurt else AGAIN_SECONDS
+        shown = f"SQS shows a hidden message again within {limit(again)}."
+        waiting = "" if state.paused.lanes else "Messages wait for a worker."
         hidden = _hidden(state)
-        why = f"{hidden} failed or lost their worker" if hidden else "Messages wait for a worker"
-        return Headline(
-            HURT,
-            "Nothing moves, nothing is lost",
-            f"{why}. SQS shows a hidden message again within {limit(again)}.",
-        )
+        why = f"{hidden} failed or lost their worker. {shown}" if hidden else waiting
+        return Headline(HURT, STILL, why)
     if state.open:
-        return Headline(BUSY, "Delivering", f"{_many(state.open)} under way. {_dead(state)}")
+        many = counted(state.open, "delivery is", "deliveries are")
+        return Headline(BUSY, "Delivering", f"{many} under way. {_dead(state)}")
     return _ended(state, state.ring)
 
 
@@ -112,17 +121,11 @@ def untended(state: State) -> list[int]:
     ring = state.ring
     if ring is None or not ring.segments or not ring.have:
         return []
-    held = {
-        worker.segment
-        for worker in state.workers
-        if worker.state == "busy" and worker.ref_id == ring.ref_id
-    }
+    busy = (worker for worker in state.workers if worker.state == "busy")
+    held = {worker.segment for worker in busy if worker.ref_id == ring.ref_id}
     per = max(1, len(ring.have) // ring.segments)
-    return [
-        each
-        for each in ring.pending
-        if each not in held and any(ring.have[each * per : (each + 1) * per])
-    ]
+    begun = (each for each in ring.pending if any(ring.have[each * per : (each + 1) * per]))
+    return [each for each in begun if each not in held]
 
 
 def _what_was_done(state: State) -> str:
@@ -158,16 +161,8 @@ def _dead(state: State) -> str:
 
 
 def _hidden(state: State) -> str:
-    parts = [
-        counted(depth.at_work, f"{name} message")
-        for name, depth in state.queues.items()
-        if depth.at_work
-    ]
-    return ", ".join(parts)
-
-
-def _many(count: int) -> str:
-    return f"{counted(count, 'delivery is', 'deliveries are')}"
+    busy = ((name, each.at_work) for name, each in state.queues.items() if each.at_work)
+    return ", ".join(counted(at_work, f"{name} message") for name, at_work in busy)
 
 
 def events(before: State, after: State) -> list[tuple[float, str, str]]:

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
+from fanfold import clock
 from fanfold.errors import TryLater, Unsent
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import CHANNEL, COMPLETE, ENDED, EXPIRED, STALLED, Fanout
 from fanfold.fanout.status import status_of
-from fanfold_cli import fanouts
+from fanfold_cli import fanouts, paused_lanes
 from fanfold_cli.console import (
     ExpectedError,
     ask,
@@ -115,15 +116,19 @@ def list_(
         found = fanouts.listed(
             deployment, stalled=stalled or both, is_open=is_open or both, limit=limit
         )
+        paused = paused_lanes.read(deployment)
     if as_json:
         rows = [fanouts.content(row) for row in found.rows]
-        print_json({"fanouts": rows, "counts": found.counts})
+        lanes = None if paused.failure else [asdict(each) for each in paused.lanes]
+        print_json({"fanouts": rows, "counts": found.counts, "paused": lanes})
         return
     if found.rows:
         fanouts.draw(found.rows)
     for state, count in found.counts.items():
         more = f", of which {limit:,} are listed; --limit lists more" if count > limit else ""
         say(f"{counted(count, 'delivery', 'deliveries')} {state}{more}.")
+    if told := paused.told(clock.now_ms()):
+        say(told)
 
 
 @app.command()

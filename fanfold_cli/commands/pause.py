@@ -158,9 +158,6 @@ def _agreed(deployment: Deployment, lane: Lane, *, yes: bool) -> "Switching":
         say("This has changed meanwhile:")
 
 
-def _nothing() -> None: ...
-
-
 def _read(deployment: Deployment, lane: Lane, wanted: str) -> "Switching":
     with failing_with("The lanes cannot be read, so nothing was switched"):
         return Switching(deployment, LANES[lane], wanted, reads_notes=True)
@@ -170,8 +167,8 @@ def _switch(
     switching: "Switching",
     lane: Lane,
     *,
-    noting: Callable[[], None] = _nothing,
-    ended: Callable[[], None] = _nothing,
+    noting: Callable[[], None] = lambda: None,
+    ended: Callable[[], None] = lambda: None,
 ) -> None:
     """Ask all lanes, then wait for them; on any other end, say how each of them is."""
     again = "Run the command again to keep waiting."
@@ -256,19 +253,15 @@ class Switching:
 
     def ask(self) -> None:
         """Ask for the change of every queue that needs it, whether or not others can be asked."""
-        failures = [error for queue in list(self.ids) if (error := self._ask(queue))]
+        failures: list[ClientError | BotoCoreError] = []
+        for queue in [each for each in self.ids if each in self.unasked]:
+            try:
+                if _request(self.lambda_, self.ids[queue], enabled=self.wanted == ENABLED):
+                    self.unasked.discard(queue)
+            except (ClientError, BotoCoreError) as error:
+                failures.append(error)
         if failures:
             raise failures[0]
-
-    def _ask(self, queue: names.Queue) -> ClientError | BotoCoreError | None:
-        if queue not in self.unasked:
-            return None
-        try:
-            if _request(self.lambda_, self.ids[queue], enabled=self.wanted == ENABLED):
-                self.unasked.discard(queue)
-        except (ClientError, BotoCoreError) as error:
-            return error
-        return None
 
     def wait(self) -> None:
         """Until all are as wanted; raises `ExpectedError` when the patience is over.
@@ -334,24 +327,14 @@ def _told(switching: Switching, queue: names.Queue) -> str:
     state = _word(switching.states[queue])
     if switching.runs(queue):
         return f"{_name(queue)} is {state}."
-    found = switching.noted[queue]
-    if not found:
-        return f"{_name(queue)} is {state}; nobody has noted who paused it, when and why."
-    return (
-        f"{_name(queue)} is {state} {'; and '.join(each.told(clock.now_ms()) for each in found)}."
-    )
+    return f"{_name(queue)} is {state}{pauses.told(switching.noted[queue], clock.now_ms())}."
 
 
 def _show(switching: Switching, *, as_json: bool) -> None:
     if as_json:
+        notes = {queue: list(map(asdict, found)) for queue, found in switching.paused().items()}
         lanes = [
-            {
-                "lane": _name(queue),
-                "state": state,
-                "pauses": []
-                if switching.runs(queue)
-                else [asdict(each) for each in switching.noted[queue]],
-            }
+            {"lane": _name(queue), "state": state, "pauses": notes.get(queue, [])}
             for queue, state in switching.states.items()
         ]
         print_json({"lanes": lanes})

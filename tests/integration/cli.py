@@ -91,7 +91,7 @@ class FakeLambda:
         self.mappings = mappings
         self.variables = settings(max_level=max_level, **changed).to_env()
 
-    def list_event_source_mappings(self, *, EventSourceArn: str) -> Any:  # noqa: N803
+    def list_event_source_mappings(self, *, EventSourceArn: str = ":Publish") -> Any:  # noqa: N803
         assert EventSourceArn.endswith((":Publish", ":Relation"))
         mapping = {
             "FunctionArn": "the-plan",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
@@ -14,8 +17,8 @@ from fanfold_cli import pauses
 from fanfold_cli.commands.pause import LANES, Lane, switch
 from fanfold_cli.pauses import Pause
 from fanfold_cli.stack import Deployment
-from tests.integration.cli import PLACE, run, stack_with
-from tests.integration.system import AT, System, error
+from tests.integration.cli import PLACE, run, stack_with, throttled
+from tests.integration.system import ACCOUNT, AT, System, error
 
 DELIVERIES = ["Publish", "Express", "Bulk"]
 
@@ -49,9 +52,12 @@ class FakeLambda:
         self.busy, self.stuck, self.refused = busy, stuck, refused
         self.refusal = refusal or error("AccessDenied", 403)
 
-    def list_event_source_mappings(self, *, EventSourceArn: str) -> Any:  # noqa: N803
-        queue = EventSourceArn.rpartition(":")[2]
-        return {"EventSourceMappings": [{"UUID": queue, "State": self.states[queue]}]}
+    def list_event_source_mappings(self, EventSourceArn: str = "", Marker: str = "Publish") -> Any:  # noqa: N803
+        """That of the queue, or a page of all."""
+        queue = EventSourceArn.rpartition(":")[2] or Marker
+        arn, following = f"{ACCOUNT}:{queue}", DELIVERIES[DELIVERIES.index(queue) + 1 :]
+        mapping = {"UUID": queue, "State": self.states[queue], "EventSourceArn": arn}
+        return {"EventSourceMappings": [mapping], "NextMarker": "".join(following[:1])}
 
     def update_event_source_mapping(self, *, UUID: str, Enabled: bool) -> None:  # noqa: N803
         if self.busy:
@@ -182,11 +188,8 @@ def test_a_lane_that_another_command_switches_meanwhile_is_not_called_as_it_was(
     wanted, other = ("Disabled", "Enabled") if command == "pause" else ("Enabled", "Disabled")
     fake = FakeLambda(wanted)
     fake.states["Bulk"] = other
-
-    def switch_another(_seconds: float) -> None:
-        fake.states["Publish"] = other
-
-    monkeypatch.setattr("fanfold_cli.commands.pause.time.sleep", switch_another)
+    switch_another = partial(fake.states.update, Publish=other)
+    monkeypatch.setattr("fanfold_cli.commands.pause.time.sleep", lambda _: switch_another())
     ran = run(command, *(["--yes"] if command == "resume" else []), lambda_=fake)
     assert (ran.exit_code, ran.stdout) == (1, "")
     states = {"Disabled": "paused", "Enabled": "running"}
@@ -210,10 +213,7 @@ def test_an_interrupt_says_how_each_lane_is(
 ) -> None:
     before, wanted = ("Enabled", "paused") if command == "pause" else ("Disabled", "running")
     fake = FakeLambda(before, stuck={"Bulk"})
-
-    def interrupt(_seconds: float) -> None:
-        raise KeyboardInterrupt
-
+    interrupt = Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr("fanfold_cli.commands.pause.time.sleep", interrupt)
     ran = run(command, *(["--yes"] if command == "resume" else []), lambda_=fake)
     assert (ran.exit_code, ran.stdout) == (130, "")
@@ -272,7 +272,7 @@ def test_one_who_has_paused_alone_resumes_without_a_question_once_the_time_is_ov
     assert "publish is paused by user/ann since" in ran.said
     assert "paused" not in run("pause", "--show", lambda_=fake).stdout
     fake.states = dict.fromkeys(DELIVERIES, "Disabled")  # by Lambda's console
-    assert "nobody has noted who paused it" in run("pause", "--show", lambda_=fake).stdout
+    assert "nobody has noted who paused, when" in run("pause", "--show", lambda_=fake).stdout
 
 
 @pytest.mark.parametrize("how", ["another", "both", "nobody", "unknown"])
@@ -411,14 +411,26 @@ def test_a_note_has_only_what_a_tag_may_have_and_no_more_than_fits(
 
 
 def test_the_caller_on_aws_is_the_end_of_an_arn() -> None:
-    class Sts:
-        def get_caller_identity(self) -> Any:
-            return {"Arn": "arn:aws:sts::123456789012:assumed-role/Operator/ann"}
+    identity = {"Arn": "arn:aws:sts::123456789012:assumed-role/Operator/ann"}
+    sts = SimpleNamespace(get_caller_identity=lambda: identity)
+    assert stack_with(sts=sts).caller() == "assumed-role/Operator/ann"
+    assert stack_with(sts=SimpleNamespace(get_caller_identity=throttled)).caller() == ""
 
-    assert stack_with(sts=Sts()).caller() == "assumed-role/Operator/ann"
 
-    class Unreachable:
-        def get_caller_identity(self) -> Any:
-            raise error("ServiceUnavailable", 503)
+def test_a_list_of_deliveries_names_a_pause_and_what_to_do(ann: Become, system: System) -> None:
+    fake = FakeLambda()
+    assert "paused" not in run("fanout", "list", lambda_=fake).said
+    run("pause", *WHY, lambda_=fake)
+    said = run("fanout", "list", lambda_=fake).said
+    assert f"publish, express, bulk are paused {TOLD} Run `fanfold pause --show`" in said
+    listed = run("fanout", "list", "--json", lambda_=fake)
+    assert [each["pauses"][0]["who"] for each in listed.json["paused"]] == ["user/ann"] * 3
+    said = run("fanout", "list", lambda_=fake, sqs=Untagged(system)).said
+    assert "are paused; who paused, when and why could not be read." in said
 
-    assert stack_with(sts=Unreachable()).caller() == ""
+
+def test_a_list_of_deliveries_is_whole_where_a_pause_cannot_be_read() -> None:
+    silent = SimpleNamespace(list_event_source_mappings=throttled)
+    ran = run("fanout", "list", lambda_=silent)
+    assert (ran.exit_code, "0 deliveries open.\nWhether lanes are paused" in ran.said) == (0, True)
+    assert run("fanout", "list", "--json", lambda_=silent).json["paused"] is None

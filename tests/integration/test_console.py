@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,7 +21,7 @@ from fanfold_console.stack_reading import LIMIT, SAMPLES
 from fanfold_console.views import BUSY, GOOD, HURT, State
 from fanfold_console.watching import Watching, first_state
 from tests.integration.cli import Stack, outputs
-from tests.integration.system import POST, REGION, System
+from tests.integration.system import ACCOUNT, POST, REGION, System
 
 FOLLOWERS = 200
 
@@ -29,8 +30,12 @@ FOLLOWERS = 200
 class Lambda:
     """One function behind every queue, whose metrics have this service's name."""
 
+    state: str = "Enabled"
+
     def list_event_source_mappings(self, **_: Any) -> Any:
-        return {"EventSourceMappings": [{"FunctionArn": "arn:deliver"}]}
+        arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:Bulk"
+        mapping = {"FunctionArn": "arn:deliver", "EventSourceArn": arn, "State": self.state}
+        return {"EventSourceMappings": [mapping]}
 
     def get_function_configuration(self, **_: Any) -> Any:
         return {"Environment": {"Variables": {"POWERTOOLS_SERVICE_NAME": "fanfold-prod-deliver"}}}
@@ -154,12 +159,19 @@ def test_a_refresh_says_what_it_took(console: Console) -> None:
 
 
 @pytest.mark.usefixtures("half_delivered")
+def test_a_refresh_sees_which_lane_is_paused(console: Console) -> None:
+    assert "paused" not in console.look().headline.text
+    console.watching.deployment.client("lambda").state = "Disabled"
+    state = console.look()
+    assert "bulk is paused; nobody has noted" in state.headline.text
+    assert "9 calls of SQS" in state.cost
+
+
+@pytest.mark.usefixtures("half_delivered")
 def test_a_refresh_does_not_wait_for_the_followers_that_are_looked_up(
     console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def edges(*_: Any, **__: Any) -> Any:
-        raise AssertionError("The state waits for 32 reads in a row.")
-
+    edges = Mock(side_effect=AssertionError("The state waits for 32 reads in a row."))
     monkeypatch.setattr(EdgesTable, "edges", edges)
     state = console.look()
     assert (state.open, state.headline.mood) == (1, BUSY)

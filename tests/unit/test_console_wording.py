@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from fanfold_cli.pauses import Pause, Paused, PausedLane
 from fanfold_console import wording
 from fanfold_console.views import (
     BUSY,
@@ -37,6 +38,9 @@ RING = Ring(
 COMPLETE = replace(RING, state="complete", pending=(), delivered=10_000, lag_seconds=12.4)
 IN_CHANNEL = replace(COMPLETE, by="channel", segments=0)
 OPEN = replace(QUIET, ring=RING, open=1)
+STALLED = replace(OPEN, ring=replace(RING, state="stalled"))
+DEAD = replace(QUIET, queues={"bulk": Depth(dead=1)})
+GONE = "A worker is gone, its work is not"
 HURTING = replace(OPEN, hurting=Hurting(shown_after=6))
 BEGUN = replace(RING, have=(1.0,) * (CELLS // 4) + (0.5,) + (0.0,) * (3 * CELLS // 4 - 1))
 
@@ -55,7 +59,7 @@ def test_a_quiet_page_says_why_a_small_post_does_not_show_unless_its_reader_is_t
     for state in (
         replace(QUIET, readers=(Reader(user="bob"),)),
         replace(QUIET, queues={"bulk": Depth(waiting=1)}),
-        replace(QUIET, queues={"bulk": Depth(dead=1)}),
+        DEAD,
     ):
         assert "--reader" not in wording.headline(state).text
 
@@ -78,12 +82,8 @@ def test_a_quiet_page_says_why_a_small_post_does_not_show_unless_its_reader_is_t
         (replace(OPEN, still_seconds=7.0), HURT, "Nothing moves, nothing is lost"),
         (replace(OPEN, still_seconds=5.0), BUSY, "Delivering"),
         (HURTING, BUSY, "Delivering"),
-        (
-            replace(HURTING, workers=(Worker(number=3, state="killed"),)),
-            HURT,
-            "A worker is gone, its work is not",
-        ),
-        (replace(HURTING, ring=BEGUN), HURT, "A worker is gone, its work is not"),
+        (replace(HURTING, workers=(Worker(number=3, state="killed"),)), HURT, GONE),
+        (replace(HURTING, ring=BEGUN), HURT, GONE),
         (replace(HURTING, ring=BEGUN, workers=(busy(1),)), BUSY, "Delivering"),
         (
             replace(HURTING, hurting=Hurting(throttled=True)),
@@ -117,6 +117,19 @@ def test_a_hidden_message_is_named_with_the_time_that_it_may_take() -> None:
     assert text.endswith("within 6 min.")
 
 
+def test_a_pause_is_named_with_what_to_do_and_no_message_is_called_hidden() -> None:
+    note = Pause("ann", "2026-11-20T18:00:00.123Z", "", "deploy")
+    paused = Paused((PausedLane("express", (note,)), PausedLane("bulk", ())))
+    still = replace(OPEN, still_seconds=9.0)
+    text = wording.headline(replace(still, paused=paused)).text
+    assert text.startswith(f"express is paused {note.told(0)}. bulk is paused; nobody has noted")
+    assert text.endswith("only if the pause is yours or its time is over.")
+    assert "hidden" not in text
+    assert text in wording.headline(replace(QUIET, paused=paused)).text
+    unread = wording.headline(replace(still, paused=Paused(failure="AccessDenied"))).text
+    assert "Messages wait for a worker. Whether lanes are paused could not be read" in unread
+
+
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
@@ -138,27 +151,11 @@ def test_a_hidden_message_is_named_with_the_time_that_it_may_take() -> None:
             replace(QUIET, ring=IN_CHANNEL),
             ["The post of ada is in the channel in 12 s, read by about 10,000 followers."],
         ),
-        (
-            OPEN,
-            replace(OPEN, ring=replace(RING, state="stalled")),
-            ["The delivery of the post of ada has stalled."],
-        ),
-        (
-            replace(OPEN, ring=replace(RING, state="stalled")),
-            OPEN,
-            ["The delivery of the post of ada goes on."],
-        ),
+        (OPEN, STALLED, ["The delivery of the post of ada has stalled."]),
+        (STALLED, OPEN, ["The delivery of the post of ada goes on."]),
         (QUIET, replace(QUIET, ring=COMPLETE), []),  # of which nobody saw the beginning
-        (
-            QUIET,
-            replace(QUIET, queues={"bulk": Depth(dead=1)}),
-            ["1 message has become dead letters."],
-        ),
-        (
-            replace(QUIET, queues={"bulk": Depth(dead=3)}),
-            QUIET,
-            ["3 dead letters are gone from the queues."],
-        ),
+        (QUIET, DEAD, ["1 message has become dead letters."]),
+        (DEAD, QUIET, ["1 dead letter is gone from the queues."]),
         (replace(QUIET, failure="No answer."), QUIET, ["The stack answers again."]),
         (QUIET, replace(OPEN, ring=None, others=(replace(RING, is_largest=False),)), []),
     ],
