@@ -88,7 +88,7 @@ async function ask(form, command, takes) {
     const asked = await act(content);
     if (await confirmed(asked)) run(asked);
   } catch (error) {
-    fail(error.message);
+    fail(opened(), error.message);
   } finally {
     isAsking = false;
     $("forms").removeAttribute("aria-busy");
@@ -111,25 +111,35 @@ function confirmed({ place, command, note, changes }) {
 $("confirm-yes").addEventListener("click", () => $("confirm").close("yes"));
 $("confirm-no").addEventListener("click", () => $("confirm").close(""));
 
+// A pane for each command: those that run stay until they have ended, however many there are, and
+// the others make room.
+function opened() {
+  for (const each of [...$("result").children]) if (!each.hasAttribute("aria-busy")) each.remove();
+  const pane = make("div");
+  $("result").prepend(pane);
+  return pane;
+}
+
 async function run({ question, command }) {
-  $("result").replaceChildren(make("p", "", `Running: ${command}`));
-  $("result").setAttribute("aria-busy", "true");
+  const pane = opened();
+  pane.replaceChildren(make("p", "", `Running: ${command}`));
+  pane.setAttribute("aria-busy", "true");
   try {
-    show(await act({ run: question }));
+    show(pane, await act({ run: question }));
   } catch (error) {
-    fail(error.message);
+    fail(pane, error.message);
   } finally {
-    $("result").removeAttribute("aria-busy");
+    pane.removeAttribute("aria-busy");
   }
 }
 
-function fail(sentence) {
-  $("result").replaceChildren(make("p", "failure", `× ${sentence}`));
+function fail(pane, sentence) {
+  pane.replaceChildren(make("p", "failure", `× ${sentence}`));
 }
 
-function show({ command, succeeded, result, said }) {
+function show(pane, { command, succeeded, result, said }) {
   const parts = [make("p", succeeded ? "good" : "failure", `${succeeded ? "✓" : "×"} ${command}`)];
   if (said) parts.push(make("p", "", said));
   if (result !== null) parts.push(make("pre", "", JSON.stringify(result, null, 2)));
-  $("result").replaceChildren(...parts);
+  pane.replaceChildren(...parts);
 }

@@ -202,6 +202,49 @@ async function questions() {
     await page.waitForSelector("dialog[open]", PATIENCE);
     assert.match(await text("#confirm-command"), /^fanfold fanout abandon /);
     await page.keyboard.press("Escape");
+    await page.waitForSelector("dialog:not([open])", PATIENCE);
+    await keepsApart();
+}
+
+/** An operator who runs a second command before the first has ended: each keeps its own result. */
+async function keepsApart() {
+    // Answers to what is run arrive when the test says so.
+    await page.evaluate(() => {
+        window.ends = [];
+        const fetched = window.fetch;
+        window.fetch = async (path, given) => {
+            const answer = await fetched(path, given);
+            if (path === "/act" && "run" in JSON.parse(given.body))
+                await new Promise((resolve) => window.ends.push(resolve));
+            return answer;
+        };
+    });
+    const run = async (command, runs) => {
+        await page.click(`[data-command="${command}"]`);
+        await page.waitForSelector("dialog[open]", PATIENCE);
+        await page.click("#confirm-yes");
+        await until((count) => window.ends.length === count, runs);
+    };
+    await run("fanout show", 1);
+    await run("fanout list", 2);
+    const results = () =>
+        page.$$eval("#result p:first-child", (all) => all.map((each) => each.innerText));
+    const starts = (found, ...wanted) => {
+        assert.equal(found.length, wanted.length, found);
+        wanted.forEach((each, place) => assert.ok(found[place].startsWith(each), found));
+    };
+    starts(await results(), "Running: fanfold fanout list", "Running: fanfold fanout show");
+    await page.evaluate(() => window.ends[0]());
+    await page.waitForSelector("#result .good", PATIENCE);
+    starts(await results(), "Running: fanfold fanout list", "✓ fanfold fanout show");
+    await page.evaluate(() => window.ends[1]());
+    await until(() => document.querySelectorAll("#result .good").length === 2);
+    starts(await results(), "✓ fanfold fanout list", "✓ fanfold fanout show");
+    // What has ended makes room for the next.
+    await run("fanout show", 3);
+    starts(await results(), "Running: fanfold fanout show");
+    await page.evaluate(() => window.ends[2]());
+    await page.waitForSelector("#result .good", PATIENCE);
 }
 
 /** Somebody who looks at a page that has read nothing new for an hour. */

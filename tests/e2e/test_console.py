@@ -239,7 +239,8 @@ def test_of_two_buttons_at_once_one_is_asked_about_and_only_that_one_runs(tmp_pa
     state = first_state(PROD, may_operate=True)
     with server.serving(server.Doors(state.content, operator.act)) as bridge:
         play("questions", bridge.address, tmp_path)
-    assert shell.ran == [["fanout", "show", "--stack", "Fanfold-prod", "--json", "--", "a-post"]]
+    show = ["fanout", "show", "--stack", "Fanfold-prod", "--json", "--", "a-post"]
+    assert shell.ran == [show, show, ["fanout", "list", "--stack", "Fanfold-prod", "--json"], show]
 
 
 @pytest.mark.thorough
