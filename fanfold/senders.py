@@ -45,7 +45,8 @@ class Rule(NamedTuple):
     """A sender, with those that it may act for, and the new `ref_id` that it may take for them.
 
     Each is an id, or the beginning of ids with a `*` behind it. Who has no `ref_ids` may take all
-    that the door of users does not make: their keys are no secret, so anybody can tell these ids.
+    that no rule of another sender names, and that the door of users does not make: their keys are
+    no secret, so anybody can tell these ids.
     """
 
     sender: str
@@ -76,14 +77,21 @@ class Rule(NamedTuple):
     def is_for_everybody(self) -> bool:
         return _EVERYBODY in self.publishers and not self.ref_ids
 
-    def allows(self, actor: str, takes: str) -> bool:
-        """Whether it may act for this one, and take this `ref_id`, if any."""
-        return _is_named(actor, self.publishers) and (not takes or self._gives(takes))
+    def allows(self, actor: str, takes: str, *, is_kept: bool = False) -> bool:
+        """Whether it may act for this one, and take this `ref_id`, if any; `is_kept` for others."""
+        return _is_named(actor, self.publishers) and (not takes or self._gives(takes, is_kept))
 
-    def _gives(self, ref_id: str) -> bool:
+    def _gives(self, ref_id: str, is_kept: bool) -> bool:
         if self.ref_ids:
-            return _is_named(ref_id, self.ref_ids)
-        return self.is_for_everybody or not is_of_users_door(ref_id)
+            return self.names(ref_id)
+        return self.is_for_everybody or not (is_kept or is_of_users_door(ref_id))
+
+    def names(self, ref_id: str) -> bool:
+        return _is_named(ref_id, self.ref_ids)
+
+    def keeps(self, ref_id: str) -> bool:
+        """Whether it names this `ref_id` as its sender's own, as a `*` alone does not."""
+        return _is_named(ref_id, tuple(each for each in self.ref_ids if each != _EVERYBODY))
 
 
 def _is_named(id_: str, named: tuple[str, ...]) -> bool:
@@ -113,8 +121,8 @@ class Senders:
         `carried`: then that one's rights count. Of anybody else, `carried` is not believed.
         """
         for sender in chain(sender_id, carried).split():
-            rules = self._rules.get(sender, ())
-            if not any(rule.allows(actor, takes) for rule in rules):
+            rules, is_kept = self._rules.get(sender, ()), self._is_kept(takes, sender)
+            if not any(rule.allows(actor, takes, is_kept=is_kept) for rule in rules):
                 what = f"take the ref_id '{takes}' for" if takes else "act for"
                 raise NotTheirs(
                     f"Its sender '{sender}' may not {what} '{actor}': the stage's 'senders' "
@@ -122,3 +130,12 @@ class Senders:
                 )
             if not any(rule.is_for_everybody for rule in rules):
                 return
+
+    def _is_kept(self, ref_id: str, sender: str) -> bool:
+        """Whether rules of others alone name this `ref_id`.
+
+        Or a sender that names none could take what another one is about to publish under.
+        """
+        return not any(rule.names(ref_id) for rule in self._rules.get(sender, ())) and any(
+            rule.keeps(ref_id) for rules in self._rules.values() for rule in rules
+        )
