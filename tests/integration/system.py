@@ -454,6 +454,14 @@ def error(code: str, status: int = 400) -> ClientError:
     )
 
 
+def cancelled(*codes: str) -> Exception:
+    """A cancelled transaction; moto itself knows no other reason than a refused condition."""
+    response: Any = error("TransactionCanceledException").response
+    response["CancellationReasons"] = [{"Code": code} for code in codes]
+    kind = boto.dynamodb().exceptions.TransactionCanceledException
+    return kind(response, "TransactWriteItems")
+
+
 def create_tables(dynamodb: Any) -> None:
     """Create the stack's tables."""
     for table in names.TABLES:

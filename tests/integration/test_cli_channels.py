@@ -181,7 +181,8 @@ def test_the_last_place_may_be_taken_while_add_asks(system: System) -> None:
 def test_demote_says_what_a_post_costs_again(system: System) -> None:
     system.give_followers(40)
     system.promote("ada")
-    ran = channels("demote", "ada", "--yes")
+    functions: Any = {"lambda": FakeLambda(retention_days=7, longest_retention_days=30)}
+    ran = channels("demote", "ada", "--yes", **functions)
     assert "to each of 40 followers again, at 48 write units and $0.00003" in ran.said
     assert "stays readable for 38 days" in ran.said
     readable = times.to_text(UNTIL * 1000)

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from fanfold import names, times
-from fanfold.aws import boto
 from fanfold.aws.items import get_number
 from fanfold.errors import Contended, TooManyFollows, TryLater
 from fanfold.follows.bulk_follow import BulkFollowing
@@ -23,15 +22,7 @@ from fanfold.follows.patience import ATTEMPTS
 from fanfold.follows.wishes import Follow
 from functions import plan
 from functions._worker import Received
-from tests.integration.system import (
-    AT,
-    AT_MS,
-    Answer,
-    Json,
-    System,
-    error,
-    event,
-)
+from tests.integration.system import AT, AT_MS, Answer, Json, System, cancelled, error, event
 
 DAY = 86_400
 FailFirst = Callable[..., list[Any]]
@@ -301,14 +292,6 @@ def test_a_change_that_lost_a_race_is_repeated_on_the_new_row(
     before_first(system.dynamodb, "transact_write_items", follow_and_unfollow_elsewhere)
     assert following.follow("bob", "ada", asked_at=AT_MS).version == 3
     assert (system.edges(), count_of(system)) == (["bob"], 1)
-
-
-def cancelled(*codes: str) -> Exception:
-    """A cancelled transaction; moto itself knows no other reason than a refused condition."""
-    response: Any = error("TransactionCanceledException").response
-    response["CancellationReasons"] = [{"Code": code} for code in codes]
-    kind = boto.dynamodb().exceptions.TransactionCanceledException
-    return kind(response, "TransactWriteItems")
 
 
 def test_a_change_in_conflict_with_a_transaction_is_repeated(

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from urllib3 import HTTPResponse
 
 from fanfold import names
 from fanfold.aws.items import text
-from fanfold.settings import Settings
 from fanfold.timeline import marks
+from fanfold.timeline.entries import Entry
 from fanfold_client import Refused
-from tests.integration.system import System, error
+from simulation.function_modules import imported_anew
+from tests.integration.system import System, cancelled, error
 
 DAY = 86_400
 FailFirst = Callable[..., list[Any]]
@@ -109,14 +113,12 @@ def test_a_week_ends_with_the_retention_and_eight_days_and_the_next_change_remov
     assert weeks(posts) == [], "one is over, the other is empty"
 
 
-def deploy(system: System, monkeypatch: pytest.MonkeyPatch, changed: Settings) -> None:
-    """Let the functions have another retention from now on."""
-    following, timeline = system.door("api").following, system.door("timeline")
-    follows = replace(following.follows, retention_days=changed.entry_days)
-    reading = replace(timeline.reading, retention_days=changed.retention_days)
-    monkeypatch.setattr(system.door("api"), "following", replace(following, follows=follows))
-    monkeypatch.setattr(timeline, "reading", reading)
-    monkeypatch.setattr(timeline.sights, "entry_days", changed.entry_days)
+@contextmanager
+def deployed(system: System, **changed: Any) -> Iterator[None]:
+    """Inside this context, the functions are new ones, wired by themselves from these settings."""
+    env = replace(system.settings, **changed).to_env()
+    with patch.dict(os.environ, env), imported_anew():
+        yield
 
 
 @pytest.mark.parametrize("max_hidden", [500, 0])
@@ -124,13 +126,23 @@ def test_what_was_unfollowed_stays_hidden_where_the_retention_is_cut_and_raised_
     posts: System, monkeypatch: pytest.MonkeyPatch, max_hidden: int
 ) -> None:
     monkeypatch.setattr(marks, "MAX_HIDDEN", max_hidden)  # with none, rows of follows tell
-    deploy(posts, monkeypatch, replace(posts.settings, retention_days=7, longest_retention_days=30))
-    posts.unfollow("bob", "ada")
-    posts.clock.advance(25 * DAY)
-    posts.follow("bob", "cleo")
-    posts.unfollow("bob", "cleo")  # it would remove the marks of weeks that are over
-    deploy(posts, monkeypatch, replace(posts.settings, retention_days=30))
-    assert seen(posts) == ["bea"]
+    with deployed(posts, retention_days=7, longest_retention_days=30):
+        posts.unfollow("bob", "ada")
+        posts.clock.advance(25 * DAY)
+        posts.follow("bob", "cleo")  # it would remove the marks of weeks that are over
+    with deployed(posts, retention_days=30):
+        assert seen(posts) == ["bea"]
+
+
+def test_a_mark_hides_what_comes_late_for_as_long_as_the_longest_retention(posts: System) -> None:
+    with deployed(posts, retention_days=7, longest_retention_days=30):
+        posts.unfollow("bob", "ada")
+        posts.clock.advance(25 * DAY)
+        posts.publish(body={})
+        assert not posts.timelines.push(Entry(posts.post().sort_key, "ada"), ["bob"])
+        assert seen(posts) == []
+        posts.follow("bob", "ada")
+        assert seen(posts) == ["ada"]
 
 
 def test_a_first_follow_takes_away_a_mark_whose_row_is_gone(posts: System) -> None:
@@ -169,11 +181,10 @@ def test_when_follows_cannot_be_read_there_is_no_page_instead_of_a_wrong_one(
 
     def fail(count: int) -> Any:
         def call(**request: Any) -> Any:
-            if names.FOLLOWING.name not in request["RequestItems"]:
-                return plain(**request)
-            calls.append(request)
-            if len(calls) <= count:
-                return {"Responses": {}, "UnprocessedKeys": left}
+            if names.FOLLOWING.name in request["RequestItems"]:
+                calls.append(request)
+                if len(calls) <= count:
+                    return {"Responses": {}, "UnprocessedKeys": left}
             return plain(**request)
 
         return call
@@ -313,15 +324,7 @@ def test_mutes_are_listed_by_name_in_pages(posts: System) -> None:
 def test_a_mute_in_conflict_is_tried_again(
     posts: System, fail_first: FailFirst, failures: int
 ) -> None:
-    client = posts.door("api").dynamodb
-    kind = client.exceptions.TransactionCanceledException
-    conflict = kind(
-        {
-            "Error": {"Code": kind.__name__, "Message": ""},
-            "CancellationReasons": [{"Code": "None"}, {"Code": "TransactionConflict"}],
-        },
-        "TransactWriteItems",
-    )
-    fail_first(client, "transact_write_items", [conflict] * failures)
+    conflict = cancelled("None", "TransactionConflict")
+    fail_first(posts.door("api").dynamodb, "transact_write_items", [conflict] * failures)
     assert mute(posts, "ada") == (204 if failures < 6 else 429)
     assert seen(posts) == (["bea"] if failures < 6 else ["bea", "ada"])
