@@ -388,10 +388,10 @@ class FakeLambda(Lanes):
         self.reserved: dict[str, int] = {}
         self.changing = 0
 
-    def list_event_source_mappings(self, *, EventSourceArn: str) -> Any:  # noqa: N803
-        (found,) = super().list_event_source_mappings(EventSourceArn=EventSourceArn).values()
-        function = f"the-{HANDLERS[found[0]['UUID']]}"
-        return {"EventSourceMappings": [{**found[0], "FunctionArn": function}]}
+    def list_event_source_mappings(self, EventSourceArn: str = "", Marker: str = "Publish") -> Any:  # noqa: N803
+        (found,) = super().list_event_source_mappings(EventSourceArn, Marker)["EventSourceMappings"]
+        function = f"the-{HANDLERS[found['UUID']]}"
+        return {"EventSourceMappings": [{**found, "FunctionArn": function}]}
 
     def get_function_configuration(self, *, FunctionName: str) -> Any:  # noqa: N803
         self.changing = max(0, self.changing - 1)

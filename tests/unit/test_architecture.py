@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 BOUNDS = {
     "the product": (
         ("fanfold", "functions", "infra", "fanfold_cli", "fanfold_console", "fanfold_client"),
-        31_700,
+        31_800,
     ),
     "the proof": (
         (
@@ -25,7 +25,7 @@ BOUNDS = {
         ),
         30_700,
     ),
-    "the tests": (("tests",), 58_800),
+    "the tests": (("tests",), 58_900),
 }
 
 # The modules beside the folders of fanfold/ import the standard library only, so all may read them.
