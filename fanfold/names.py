@@ -179,6 +179,8 @@ BULK = Queue("Bulk", DELIVER, batch_size=1, max_receives=10)
 
 LANES = (EXPRESS, BULK)
 QUEUES = (PUBLISH, EXPRESS, BULK, RELATION)
+# What `fanfold pause` stops: follows go on while deliveries wait.
+PAUSABLE = (PUBLISH, *LANES)
 
 API_URL_OUTPUT = "ApiUrl"
 # Where the DNS record of an API with a domain points.

@@ -14,7 +14,7 @@ from fanfold_cli.stack import Deployment
 
 def read(deployment: Deployment) -> Paused:
     """What a view says beside its own: no view fails where this may not, or cannot, be read."""
-    queues = {queue: deployment.output(queue.url_output) for queue in (names.PUBLISH, *names.LANES)}
+    queues = {queue: deployment.output(queue.url_output) for queue in names.PAUSABLE}
     sqs = deployment.client("sqs")
     try:
         states = _states(deployment.client("lambda"), set(map(_place, queues.values())))

@@ -21,8 +21,6 @@ MAX_AGE: Final[Mapping[names.Queue, Duration]] = {
     names.EXPRESS: Duration.minutes(5),
     names.RELATION: Duration.minutes(30),
 }
-# What `fanfold pause` stops. RELATE's queue it does not: follows go on while deliveries wait.
-PAUSABLE: Final = (names.PUBLISH, *names.LANES)
 # SQS deletes a message 14 days after it was first sent. Four days are left to save it.
 EXPIRING: Final = Duration.days(10)
 # The 14 days of a dead letter count from when it was sent to its first queue. One that waited
@@ -64,7 +62,7 @@ def of_queue(queue: WorkQueue) -> Iterator[Rule]:
         )(letters=_dead_letters(queue, GROWTH_PERIOD)),
         threshold=1,
     )
-    may_be_paused = queue.name in PAUSABLE
+    may_be_paused = queue.name in names.PAUSABLE
     if queue.name in MAX_AGE:
         age = MAX_AGE[queue.name]
         paused = (

@@ -48,7 +48,7 @@ LANES = {
     Lane.BULK: (names.BULK,),
     # PLAN delivers to few followers by itself, and sends the rest to the two lanes.
     Lane.PUBLISH: (names.PUBLISH,),
-    Lane.ALL: (names.PUBLISH, names.EXPRESS, names.BULK),
+    Lane.ALL: names.PAUSABLE,
 }
 
 LaneOption = Annotated[
