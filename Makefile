@@ -70,6 +70,7 @@ static: $(READY)
 	@$(BIN)/mypy --no-error-summary
 	@echo "Synthesizing the app."
 	@$(BIN)/python app.py
+	@echo "Lint, format, types and synth have passed."
 
 thorough: $(READY)
 	@echo "Running the thorough tests."

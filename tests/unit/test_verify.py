@@ -110,6 +110,35 @@ def test_a_failure_names_its_log_and_the_next_stages_still_run(checkout: Path) -
     assert runs(checkout, "demo") == 1
 
 
+# A stage that leaves a sign while it runs, and waits for another one's.
+SIGNS = """
+import pathlib, sys, time
+sign, awaited = (pathlib.Path(".verify", name) for name in sys.argv[1:])
+sign.touch()
+until = time.monotonic() + 60
+while not awaited.exists() and time.monotonic() < until:
+    time.sleep(0.01)
+raise SystemExit(not awaited.exists())
+"""
+
+
+def test_stages_run_side_by_side(checkout: Path) -> None:
+    one, other = (
+        Stage(name, (sys.executable, "-P", "-c", SIGNS, name, awaited))
+        for name, awaited in (("test", "slow"), ("slow", "test"))
+    )
+    assert [each.passed for each in verify(checkout, one, other)] == [True, True]
+
+
+def test_nothing_runs_beside_a_stage_that_measures_speed(checkout: Path) -> None:
+    busy = "import pathlib, time; path = pathlib.Path('.verify/busy')\n"
+    works = stage("slow", f"{busy}path.touch(); time.sleep(0.3); path.unlink()")
+    speed = stage("speed", f"{busy}assert not path.exists(); time.sleep(0.3); path.touch()")
+    after = stage("demo", f"{busy}path.unlink()")
+    found = verify(checkout, works, replace(speed, alone=True), after)
+    assert [each.passed for each in found] == [True, True, True]
+
+
 def test_what_failed_runs_again(checkout: Path) -> None:
     mends_itself = (
         "import pathlib; path = pathlib.Path('.verify/mended')\n"

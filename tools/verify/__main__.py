@@ -10,14 +10,14 @@ import argparse
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,54 +29,97 @@ ROOT = Path(__file__).resolve().parents[2]
 INTERRUPTED = 130  # the exit status of a command that Ctrl-C ended
 # How long a stage has to end by itself when it is stopped.
 GRACE_SECONDS = 20.0
+# Two fill two cores; each may take three gigabytes.
+LANES = 2
+POLL_SECONDS = 0.1
+CLEAR_LINE = "\x1b[K"  # from the cursor to the end of the line
 # How many failures of a stage the table names.
 NAMED = 3
 # What names a failure in a log: pytest's and the simulation's lines, make's last resort.
 FAILURE = re.compile(r"^(?:(?:FAILED|ERROR) (?P<test>\S+)|(?P<seed>seed \d+: .*))", re.MULTILINE)
 
 
-def run(stage: Stage, kept: Kept, *, key: str, seeds: int, start: int, limit: float) -> Result:
-    """Run a stage to its end; Ctrl-C and SIGTERM end it, and raise `KeyboardInterrupt`."""
-    workshop = kept.workshop(stage, key)
-    workshop.mkdir(parents=True, exist_ok=True)
-    command = [word.format(seeds=seeds, start=start, folder=workshop) for word in stage.command]
-    began, before = time.monotonic(), _cpu_seconds()
-    said = ""
-    with kept.log(stage).open("w") as log, _interrupted_by(signal.SIGINT, signal.SIGTERM):
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # so that all that it has started ends with it
-        )
-        try:
-            process.wait(limit)
-        except subprocess.TimeoutExpired:
+@dataclass
+class _Run:
+    """A stage that runs now, in a session of its own: whatever it has started ends with it."""
+
+    stage: Stage
+    key: str
+    worlds: range  # that it draws
+    workshop: Path
+    log: Path
+    process: subprocess.Popen[bytes]
+    began: float
+
+    @classmethod
+    def begin(cls, stage: Stage, kept: Kept, *, key: str, worlds: range) -> _Run:
+        workshop = kept.workshop(stage, key)
+        workshop.mkdir(parents=True, exist_ok=True)
+        given = {"seeds": len(worlds), "start": worlds.start, "folder": workshop}
+        command = [word.format(**given) for word in stage.command]
+        with kept.log(stage).open("w") as log:
+            process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return cls(stage, key, worlds, workshop, kept.log(stage), process, time.monotonic())
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    def result(self, limit: float) -> Result | None:
+        """What it came to, or None while it runs; ends it after `limit` seconds."""
+        said = ""
+        cpu_seconds = self._reap()
+        if cpu_seconds is None:
+            if self.seconds < limit:
+                return None
             said = (
                 f"It was ended after {limit / 60:.0f} minutes, in which it did not end by itself."
             )
-            _end(process)
-        except KeyboardInterrupt:
-            _end(process)
-            raise
-    passed = process.returncode == 0 and not said
-    text = kept.log(stage).read_text(errors="replace")
-    sums = workshop / "sums.json"
-    result = Result(
-        stage.name,
-        key,
-        passed,
-        time.monotonic() - began,
-        _cpu_seconds() - before,
-        last_line(text) if passed else f"{said or failures(text)} See {kept.log(stage)}.",
-        start,
-        start + seeds if stage.draws else 0,
-        json.loads(sums.read_text()) if passed and sums.exists() else None,
-    )
-    shutil.rmtree(workshop)
-    return result
+            cpu_seconds = self.interrupt()
+        text = self.log.read_text(errors="replace")
+        sums = self.workshop / "sums.json"
+        passed = self.process.returncode == 0 and not said
+        result = Result(
+            self.stage.name,
+            self.key,
+            passed,
+            self.seconds,
+            cpu_seconds,
+            last_line(text) if passed else f"{said or failures(text)} See {self.log}.",
+            self.worlds.start,
+            self.worlds.stop,
+            json.loads(sums.read_text()) if passed and sums.exists() else None,
+        )
+        shutil.rmtree(self.workshop)
+        return result
+
+    def interrupt(self) -> float:
+        """Ask all its processes to end, as Ctrl-C does, and end those that do not; CPU seconds."""
+        for signal_number in (signal.SIGINT, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal_number)
+            until = time.monotonic() + GRACE_SECONDS
+            while time.monotonic() < until:
+                cpu_seconds = self._reap()
+                if cpu_seconds is not None:
+                    return cpu_seconds
+                time.sleep(POLL_SECONDS)
+        return 0.0
+
+    def _reap(self) -> float | None:
+        """CPU seconds of the command and its children once it has ended; None before."""
+        ended, status, used = os.wait4(self.process.pid, os.WNOHANG)
+        if not ended:
+            return None
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        return used.ru_utime + used.ru_stime
 
 
 @contextmanager
@@ -87,24 +130,6 @@ def _interrupted_by(*signals: signal.Signals) -> Iterator[None]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask all processes of a stage to end, as Ctrl-C does, and end those that do not."""
-    for signal_number in (signal.SIGINT, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, signal_number)
-            process.wait(GRACE_SECONDS)
-        except ProcessLookupError:
-            return
-        except subprocess.TimeoutExpired:
-            continue
-
-
-def _cpu_seconds() -> float:
-    """CPU seconds of all commands that have ended, with their own children."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def last_line(text: str) -> str:
@@ -123,35 +148,89 @@ def failures(text: str) -> str:
 
 
 def verify(
-    stages: Sequence[Stage], kept: Kept, *, seeds: int, day: str, afresh: bool = False
+    stages: Sequence[Stage],
+    kept: Kept,
+    *,
+    seeds: int,
+    day: str,
+    afresh: bool = False,
+    lanes: int = LANES,
 ) -> list[Result]:
-    """The result of each stage for the files as they are; runs those that have not passed yet."""
-    recorded_end = results.recorded(ROOT).get("simulated", {}).get("end", 0)
-    found: list[Result] = []
-    for stage in stages:
+    """The result of each stage for the files as they are; runs those that have not passed yet.
+
+    Up to `lanes` stages run side by side. Ctrl-C and SIGTERM end them, and raise
+    `KeyboardInterrupt`.
+    """
+
+    def key_of(stage: Stage) -> str:
         # Afresh each time: whoever edits while stages run gets no pass for what was not run.
-        key = results.key_of(stage, results.files(ROOT), seeds=seeds, day=day)
-        last = kept.result(stage)
+        return results.key_of(stage, results.files(ROOT), seeds=seeds, day=day)
+
+    def begin(stage: Stage) -> None:
+        key, last = key_of(stage), kept.result(stage)
         if last and last.passed and last.key == key and not afresh:
             print(f"{stage.name}: passed before for the same files.", flush=True)
-            found.append(last)
-            continue
-        print(f"{stage.name} ...{_usually(last)}", flush=True)
-        start = 0
+            found[stage.name] = last
+            return
+        usually = f" (last time {last.seconds / 60:.0f} min)" if last else ""
+        print(f"{stage.name} ...{usually}", flush=True)
+        worlds = range(0)
         if stage.draws:
-            start = results.first_seed(day, [recorded_end, last.end if last else 0])
-        result = run(stage, kept, key=key, seeds=seeds, start=start, limit=LIMIT_SECONDS)
-        if results.key_of(stage, results.files(ROOT), seeds=seeds, day=day) != key:
-            print(f"{stage.name}: files changed while it ran, so it counts for nothing.")
-            result = Result(**{**vars(result), "passed": False, "said": "Files changed meanwhile."})
+            first = results.first_seed(day, [recorded_end, last.end if last else 0])
+            worlds = range(first, first + seeds)
+        running.append(_Run.begin(stage, kept, key=key, worlds=worlds))
+
+    def end(run: _Run, result: Result) -> None:
+        running.remove(run)
+        if key_of(run.stage) != run.key:
+            result = replace(result, passed=False, said="Files changed while it ran.")
         kept.keep(result)
-        print(f"  {'passed' if result.passed else 'FAILED'}: {result.said}", flush=True)
-        found.append(result)
-    return found
+        found[run.stage.name] = result
+        state = "passed" if result.passed else "FAILED"
+        print(f"{run.stage.name} {state}: {result.said}", flush=True)
+
+    recorded_end = results.recorded(ROOT).get("simulated", {}).get("end", 0)
+    waiting, running = [*stages], list[_Run]()
+    found: dict[str, Result] = {}
+    with _interrupted_by(signal.SIGINT, signal.SIGTERM):
+        try:
+            while waiting or running:
+                if waiting and _has_room(waiting[0], running, lanes):
+                    begin(waiting.pop(0))
+                    continue
+                _show(running, kept)
+                time.sleep(POLL_SECONDS)
+                for run, result in [(each, each.result(LIMIT_SECONDS)) for each in running]:
+                    if result is not None:
+                        end(run, result)
+        except KeyboardInterrupt:
+            for run in running:
+                run.interrupt()
+            raise
+    return [found[stage.name] for stage in stages]
 
 
-def _usually(last: Result | None) -> str:
-    return f" (last time {last.seconds / 60:.0f} min)" if last else ""
+def _has_room(stage: Stage, running: Sequence[_Run], lanes: int) -> bool:
+    """Whether a stage may begin beside those that run."""
+    if stage.alone or any(run.stage.alone for run in running):
+        return not running
+    return len(running) < lanes
+
+
+def _show(running: Sequence[_Run], kept: Kept) -> None:
+    """Say in a terminal how long each has run, and how long it took the last time."""
+    if not sys.stdout.isatty():
+        return
+    said = []
+    for run in running:
+        last = kept.result(run.stage)
+        usually = f" of about {_clock(last.seconds)}" if last else ""
+        said.append(f"{run.stage.name} {_clock(run.seconds)}{usually}")
+    print(f"\r{' | '.join(said)}{CLEAR_LINE}\r", end="", flush=True)
+
+
+def _clock(seconds: float) -> str:
+    return "{}:{:02}".format(*divmod(round(seconds), 60))
 
 
 def _git(*arguments: str) -> str:
@@ -181,6 +260,7 @@ def main() -> int:
     )
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many new simulated worlds")
     parser.add_argument("--afresh", action="store_true", help="run what has passed, too")
+    parser.add_argument("--lanes", type=int, default=LANES, help="how many run side by side")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     chosen = parser.parse_args()
     unknown = {*chosen.stages} - {each.name for each in STAGES}
@@ -191,7 +271,14 @@ def main() -> int:
     kept = Kept(ROOT / ".verify")
     began = time.monotonic()
     try:
-        found = verify(stages, kept, seeds=chosen.seeds, day=day, afresh=chosen.afresh)
+        found = verify(
+            stages,
+            kept,
+            seeds=chosen.seeds,
+            day=day,
+            afresh=chosen.afresh,
+            lanes=chosen.lanes,
+        )
     except KeyboardInterrupt:
         print("\nInterrupted. `make verify` goes on where it was.", file=sys.stderr)
         return INTERRUPTED

@@ -47,6 +47,7 @@ class Stage:
     command: tuple[str, ...]
     reads: tuple[str, ...] = ()
     leaves_out: tuple[str, ...] = ()
+    alone: bool = False  # it measures speed, so nothing runs beside it
 
     def is_about(self, path: str) -> bool:
         """Whether it reads this file."""
@@ -80,13 +81,22 @@ def _python(*arguments: str) -> tuple[str, ...]:
 _DRAWN = ("--seeds", "{seeds}", "--start", "{start}")
 _KEPT = ("--keep", "{folder}", "--sums", "{folder}/sums.json")
 
-# Short ones first: a fault shows early. Those that measure speed run alone, as all do.
+# What lint and types show comes first; then the longest, so that no long one runs alone at the end.
+# What measures speed has the machine to itself.
 STAGES = (
     Stage("static", _make("static")),
     Stage("test", _make("test")),
     Stage("thorough", _make("thorough")),
+    Stage("slow", _make("slow"), leaves_out=(*PROSE, *SEEDS_ALONE, "mutants", "tests/doors")),
     Stage("simulation", _python("simulation", "--sometimes", *_DRAWN, *_KEPT), (*WORLD, *LOCKS)),
-    Stage("exhaustive", _python("simulation.exhaustive"), (*WORLD, *LOCKS)),
+    Stage(
+        "doors",
+        _make("doors"),
+        leaves_out=(
+            *(*PROSE, *UNIT, *BENCHES, *SEEDS_ALONE, "clients", "examples"),
+            *_tests("compat", "e2e", "infra", "integration", "wheel", "wire"),
+        ),
+    ),
     Stage(
         "mutations",
         _python("mutants", "--guards", "--resume", "{folder}/results.jsonl"),
@@ -97,7 +107,6 @@ STAGES = (
         _python("mutants", "--others", "--resume", "{folder}/results.jsonl"),
         leaves_out=(*PROSE, *BENCHES, "clients", "examples", *_tests("doors", "wheel")),
     ),
-    Stage("runtime", _make("runtime")),
     Stage(
         "judges",
         _make("judges"),
@@ -106,26 +115,20 @@ STAGES = (
             *_tests("doors", "e2e", "wheel"),
         ),
     ),
-    Stage(
-        "doors",
-        _make("doors"),
-        leaves_out=(
-            *(*PROSE, *UNIT, *BENCHES, *SEEDS_ALONE, "clients", "examples"),
-            *_tests("compat", "e2e", "infra", "integration", "wheel", "wire"),
-        ),
-    ),
-    Stage("slow", _make("slow"), leaves_out=(*PROSE, *SEEDS_ALONE, "mutants", "tests/doors")),
-    Stage(
-        "speed",
-        _make("speed"),
-        leaves_out=(*PROSE, *SEEDS_ALONE, "mutants", *_tests("doors", "integration", "wheel")),
-    ),
+    Stage("exhaustive", _python("simulation.exhaustive"), (*WORLD, *LOCKS)),
+    Stage("runtime", _make("runtime")),
     Stage(
         "demo",
         _make("demo-alone"),
         leaves_out=(
             *(*PROSE, *SEEDS_ALONE, "docs", "tests", "mutants", "bench", "examples", "clients"),
         ),
+    ),
+    Stage(
+        "speed",
+        _make("speed"),
+        leaves_out=(*PROSE, *SEEDS_ALONE, "mutants", *_tests("doors", "integration", "wheel")),
+        alone=True,
     ),
 )
 
