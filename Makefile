@@ -9,6 +9,8 @@ PYTHON ?=
 # Of the simulation: how many runs, and the first one's seed.
 SEEDS ?= 1000
 START ?= 0
+# How many CPU seconds `make test` may use; none means as many as it needs.
+CPU_SECONDS ?=
 # How many processes share the runs.
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
@@ -56,7 +58,7 @@ quick: .venv/.ready ## Run the unit tests without sockets, in under a minute
 	@$(PYTEST) -m "not (network or thorough)" tests/unit tests/aws_model
 
 test: $(READY) ## Run the tests, in about ten minutes: everything once, and the main job end to end
-	@$(PYTEST) -m "not (thorough or slow or speed)"
+	@$(if $(CPU_SECONDS),$(BIN)/python -P -m tools.cpu_limit $(CPU_SECONDS)) $(PYTEST) -m "not (thorough or slow or speed)"
 
 check: static test thorough ## What CI runs, in about 20 minutes: static checks and every deterministic test
 
