@@ -1,4 +1,7 @@
-"""The engines that the model is compared with, each as one boto3 client on empty tables."""
+"""The engines that the model is compared with, each as one boto3 client on empty tables.
+
+moto is none of them: it breaks down over many of these calls, or refuses nothing.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,6 @@ from typing import Any
 import boto3
 import pytest
 from botocore.config import Config
-from moto import mock_aws
 
 from aws_model.clock import Clock
 from aws_model.dynamodb.client import Client
@@ -52,16 +54,6 @@ def on_model() -> Iterator[Client]:
     for creation in CREATIONS.values():
         client.create_table(**creation)
     yield client
-
-
-@contextmanager
-def on_moto(tables: Iterable[str]) -> Iterator[Any]:
-    """The needed tables on moto, in this process."""
-    with mock_aws():
-        client = client_of(None)
-        for name in tables:
-            client.create_table(**CREATIONS[name])
-        yield client
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # each collects tests in a process of its own
 # How each is started, and what it says without its tools.
 JUDGES = {
     "DynamoDB Local": (

@@ -10,7 +10,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from moto import mock_aws
 from aws_model.clock import Clock
 from aws_model.sqs import client as sqs
 from fanfold_cli.aws import LocalEndpoint
-from tests.compat.engines import client_of
+from tests.compat.engines import MINISTACK, MOTO, client_of
 
 VISIBILITY_SECONDS = 30
 MAX_RECEIVES = 2
@@ -210,24 +210,16 @@ def seen_on(engine: Engine, program: Callable[[Engine], None]) -> list[Any]:
     return engine.seen
 
 
-def agree(program: Callable[[Engine], None], other: Engine) -> None:
-    with on_model() as model:
-        expected = seen_on(model, program)
-    found = seen_on(other, program)
-    assert expected
-    assert found == expected
-
-
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_the_model_answers_as_moto_does(program: Callable[[Engine], None]) -> None:
-    with mock_aws(), on_service(None) as engine:
-        agree(program, engine)
-
-
-@pytest.mark.network
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_the_model_answers_as_the_local_engine_does(
-    ministack: LocalEndpoint, program: Callable[[Engine], None]
+@pytest.mark.parametrize(
+    "name", [MOTO, pytest.param(MINISTACK, marks=[pytest.mark.slow, pytest.mark.network])]
+)
+def test_the_model_of_sqs_answers_as_the_engine_does(
+    name: str, request: pytest.FixtureRequest
 ) -> None:
-    with on_service(ministack) as engine:
-        agree(program, engine)
+    endpoint = request.getfixturevalue(name) if name == MINISTACK else None
+    for program in PROGRAMS:
+        with on_model() as model:
+            expected = seen_on(model, program)
+        assert expected
+        with nullcontext() if endpoint else mock_aws(), on_service(endpoint) as engine:
+            assert seen_on(engine, program) == expected, program.__name__
