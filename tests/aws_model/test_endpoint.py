@@ -15,14 +15,14 @@ from urllib.parse import urlsplit
 import boto3
 import pytest
 from botocore.config import Config
-from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError
+from botocore.exceptions import ClientError, ConnectionClosedError
 
 import fanfold.aws.boto  # noqa: F401 - it says which of botocore's errors are transient
 from aws_model import clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb import database
 from aws_model.endpoint import Answer, Request, answering_from, late, serving
-from aws_model.faults import NONE, OTHERS, FaultyBatches, Rates
+from aws_model.faults import OTHERS, FaultyBatches, Rates
 from aws_model.sqs import client as sqs
 from fanfold.aws.retries import is_transient
 
@@ -84,15 +84,12 @@ def test_a_part_of_a_batch_comes_back_unwritten(ways: Any) -> None:
     assert 0 < len(left) < 25
     assert sorted(way.table.users + left) == sorted(USERS)
     assert way.counted == {"batches": 1, "asked": 25, "written": 25 - len(left), "partial": 1}
+    assert way.put("ada") == [], "a batch of one has no part"
 
 
-def test_a_batch_of_one_put_is_never_left_in_part(ways: Any) -> None:
-    way = ways(Rates(partial=1.0))
-    assert way.put("ada") == []
-    assert way.table.users == ["ada"]
-
-
-def test_a_throttled_batch_has_no_effect_and_says_why(ways: Any) -> None:
+def test_a_throttled_batch_and_no_other_call_is_refused_has_no_effect_and_says_why(
+    ways: Any,
+) -> None:
     way = ways(Rates(throttled=1.0))
     with pytest.raises(ClientError) as caught:
         way.put(*USERS)
@@ -101,6 +98,9 @@ def test_a_throttled_batch_has_no_effect_and_says_why(ways: Any) -> None:
     assert response["ThrottlingReasons"][0]["reason"] == "TableWriteKeyRangeThroughputExceeded"
     assert is_transient(caught.value)
     assert way.table.users == []
+    counted = way.counted.copy()
+    way.client.get_item(TableName="posts", Key={"ref_id": {"S": "post"}})
+    assert way.counted == counted, "other calls meet no faults by default"
 
 
 @pytest.mark.parametrize(
@@ -119,43 +119,11 @@ def test_batches_without_an_answer_are_written_half_of_the_time(
     assert (before + after, len(way.table.users)) == (25, after)
 
 
-def test_calls_other_than_batches_meet_no_faults_by_default(ways: Any) -> None:
-    way = ways(Rates(throttled=1.0))
-    way.client.get_item(TableName="posts", Key={"ref_id": {"S": "post"}})
-    assert way.counted == {}
-
-
-def test_without_faults_every_put_passes(ways: Any) -> None:
-    way = ways(NONE)
-    assert [way.put(user) for user in USERS] == [[]] * 25
-    assert way.table.users == USERS
-
-
-def test_one_connection_serves_call_after_call() -> None:
-    with serving(Table()) as url:
-        connection = HTTPConnection(urlsplit(url).netloc)
-        for _ in range(3):
-            connection.request("POST", "/", b"{}")
-            answer = connection.getresponse()
-            found = (answer.status, answer.read(), answer.will_close)
-            assert found == (200, b'{"Item": {}}', False)
-        connection.close()
-
-
 def test_a_seed_decides_the_faults(ways: Any) -> None:
     rates = Rates(partial=0.5)
     first, second, other = ways(rates, seed=7), ways(rates, seed=7), ways(rates, seed=8)
     left = [[way.put(*USERS) for _ in range(5)] for way in (first, second, other)]
     assert left[0] == left[1] != left[2]
-
-
-def test_the_port_is_closed_after_serving() -> None:
-    with serving(Table()) as url:
-        pass
-    client = boto3.client("dynamodb", endpoint_url=url, config=ONCE)
-    with pytest.raises(EndpointConnectionError):
-        client.list_tables()
-    client.close()
 
 
 def test_other_calls_can_meet_every_fault_but_a_partial_one(ways: Any) -> None:
@@ -213,13 +181,16 @@ def test_calls_from_many_threads_lose_no_update(model: Any) -> None:
     assert client.get_item(TableName="notes", Key=key)["Item"]["n"] == {"N": "200"}
 
 
-@pytest.mark.parametrize("status", [200, 500])
-def test_every_answer_has_the_checksum_of_its_body(status: int) -> None:
-    with serving(lambda _request: Answer(status, b"{}")) as url:
+def test_one_connection_serves_call_after_call_and_each_answer_has_its_checksum() -> None:
+    statuses = [200, 500, 200]
+    left = iter(statuses)
+    with serving(lambda _request: Answer(next(left), b"{}")) as url:
         connection = HTTPConnection(urlsplit(url).netloc)
-        connection.request("POST", "/", b"{}")
-        answer = connection.getresponse()
-        assert answer.headers["x-amz-crc32"] == str(zlib.crc32(answer.read()))
+        for status in statuses:
+            connection.request("POST", "/", b"{}")
+            answer = connection.getresponse()
+            assert answer.headers["x-amz-crc32"] == str(zlib.crc32(answer.read()))
+            assert (answer.status, answer.will_close) == (status, False)
         connection.close()
 
 

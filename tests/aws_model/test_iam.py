@@ -79,17 +79,11 @@ def test_a_call_to_one_row_says_its_partition_key(key: Any, context: Any) -> Non
     assert need == Need("dynamodb:GetItem", TABLE, context)
 
 
-@pytest.mark.parametrize("call", ["send_message", "send_message_batch"])
-def test_a_batch_to_a_queue_needs_what_one_message_needs(call: str) -> None:
-    assert needs("sqs", call, {"QueueUrl": "http://h/1/q"}) == {Need("sqs:SendMessage", QUEUE)}
-
-
-def test_reading_a_mapping_needs_it_by_its_id() -> None:
+def test_a_batch_needs_what_one_message_does_a_mapping_its_id_and_s3_is_unknown() -> None:
+    for call in ("send_message", "send_message_batch"):
+        assert needs("sqs", call, {"QueueUrl": "http://h/1/q"}) == {Need("sqs:SendMessage", QUEUE)}
     (need,) = needs("lambda", "get_event_source_mapping", {"UUID": "m"})
     assert need == Need("lambda:GetEventSourceMapping", arn("lambda", "event-source-mapping:m"))
-
-
-def test_another_service_is_unknown() -> None:
     with pytest.raises(Unknown):
         needs("s3", "get_object", {})
 
@@ -113,7 +107,6 @@ def test_what_is_encrypted_needs_its_key(action: str, expected: set[str]) -> Non
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
-        (allow(), True),
         (allow(["dynamodb:GetItem", "dynamodb:putitem"]), True),
         (allow("dynamodb:*"), True),
         (allow(resource="*"), True),
@@ -125,23 +118,18 @@ def test_what_is_encrypted_needs_its_key(action: str, expected: set[str]) -> Non
 )
 def test_a_statement_allows_its_actions_on_its_resources(statement: Any, expected: bool) -> None:
     assert allows(PUT, statement) is expected
-
-
-def test_what_is_denied_is_not_allowed_by_another_statement() -> None:
-    assert not allows(PUT, allow(), {**allow("*", "*"), "Effect": "Deny"})
+    assert not allows(PUT, statement, {**allow("*", "*"), "Effect": "Deny"})
 
 
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
-        ({"StringEquals": {"k": "a"}}, True),
         ({"StringEquals": {"k": ["x", "a"]}}, True),
         ({"StringEquals": {"k": "x"}}, False),
         ({"StringNotEquals": {"k": "x"}}, True),
         ({"StringLike": {"k": "?"}}, True),
         ({"ForAllValues:StringEquals": {"many": ["a", "b", "c"]}}, True),
         ({"Null": {"k": "false"}}, True),
-        ({"Null": {"k": "true"}}, False),
         ({"Null": {"missing": "false"}}, False),
         ({"Null": {"missing": "true"}}, True),
         ({"ForAllValues:StringEquals": {"many": ["a"]}}, False),

@@ -35,16 +35,17 @@ def puts_until_throttled(model: Model, most: int = 200) -> tuple[int, ClientErro
     raise AssertionError("never throttled")
 
 
-def test_a_partition_takes_its_units_and_more_with_time() -> None:
+def test_a_partition_takes_its_units_more_with_time_and_a_burst_of_what_was_unused() -> None:
     model = limited()
     for seconds, puts in ((0, 10), (0.5, 5), (100, 10)):
         model.clock.advance(seconds)
         assert puts_until_throttled(model)[0] == puts
-
-
-def test_unused_capacity_is_kept_for_the_burst() -> None:
-    model = limited(Limits(partitions=1, partition_writes=10, burst_seconds=300))
-    assert puts_until_throttled(model, 4_000)[0] == 3_000
+    burst = limited(Limits(partitions=1, partition_writes=10, burst_seconds=30))
+    assert puts_until_throttled(burst, 400)[0] == 300
+    model.database.key_range_as = lambda _table: THROTTLING
+    _, error = puts_until_throttled(model)
+    assert error.response["Error"]["Code"] == THROTTLING
+    assert reasons(error) == ["TableWriteKeyRangeThroughputExceeded"]
 
 
 @pytest.mark.parametrize(
@@ -76,14 +77,6 @@ def test_each_limit_has_its_exception_and_reason(
     assert response[field][0]["resource"].endswith(":table/notes")
     assert isinstance(error, getattr(model.client.exceptions, code))
     assert is_transient(error)
-
-
-def test_a_throttled_key_range_may_raise_throttling_exception() -> None:
-    model = limited()
-    model.database.key_range_as = lambda _table: THROTTLING
-    _, error = puts_until_throttled(model)
-    assert error.response["Error"]["Code"] == THROTTLING
-    assert reasons(error) == ["TableWriteKeyRangeThroughputExceeded"]
 
 
 def test_a_cold_table_takes_4000_writes_a_second_only_when_they_are_spread() -> None:
