@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import certifi
 import pytest
 from botocore.endpoint_provider import EndpointProvider
@@ -53,53 +51,51 @@ def test_every_region_has_the_endpoint_of_botocore(service: Service) -> None:
     assert {name: endpoint(service.name, {"AWS_REGION": name}) for name in known} == known
 
 
-def test_an_endpoint_variable_needs_no_region_and_an_empty_one_is_ignored() -> None:
-    assert endpoint(SQS.name, {"AWS_ENDPOINT_URL_SQS": OWN}) == OWN
+def test_variables_of_endpoints_and_authorities_go_first_unless_they_are_empty() -> None:
+    for name in ("AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"):
+        assert endpoint(SQS.name, {name: OWN}) == OWN
+    assert (
+        endpoint(SQS.name, {"AWS_ENDPOINT_URL": "http://other", "AWS_ENDPOINT_URL_SQS": OWN}) == OWN
+    )
     env = {"AWS_ENDPOINT_URL_SQS": "", "AWS_ENDPOINT_URL": "", "AWS_REGION": "eu-west-1"}
     assert endpoint(SQS.name, env) == "https://sqs.eu-west-1.amazonaws.com"
-
-
-def test_aws_default_region_takes_precedence() -> None:
     assert region({"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "us-east-1"}) == "us-east-1"
-    assert region({"AWS_REGION": "us-east-1"}) == "us-east-1"
-
-
-def test_an_empty_region_is_refused() -> None:
-    with pytest.raises(Unconfigured, match="AWS_REGION"):
-        endpoint(DYNAMODB.name, {"AWS_REGION": ""})
-
-
-@pytest.mark.parametrize("name", UNSUPPORTED)
-def test_an_unsupported_kind_of_endpoint_is_refused_with_the_alternative(name: str) -> None:
-    for value in ("true", "True"):
-        with pytest.raises(Unconfigured, match=f"{name} .*transport=boto3"):
-            endpoint(DYNAMODB.name, {"AWS_REGION": "us-east-1", name: value})
-    endpoint(DYNAMODB.name, {"AWS_REGION": "us-east-1", name: "false"})
+    assert ca_bundle({"AWS_CA_BUNDLE": "/own.pem"}) == "/own.pem"
+    assert ca_bundle({}) == certifi.where()
 
 
 @pytest.mark.parametrize(
-    "env",
+    ("env", "says"),
     [
-        {"AWS_ACCESS_KEY_ID": "key"},
-        {"AWS_SECRET_ACCESS_KEY": "secret"},
-        {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""},
+        ({"AWS_REGION": ""}, "AWS_REGION"),
+        ({"AWS_REGION": "us-iso-east-1"}, "transport=boto3"),
+        ({"AWS_REGION": "us-isob-east-1"}, "transport=boto3"),
+        ({"AWS_REGION": "eu-isoe-west-1"}, "transport=boto3"),
+        *(
+            ({"AWS_REGION": "us-east-1", name: value}, f"{name} .*transport=boto3")
+            for name in UNSUPPORTED
+            for value in ("true", "True")
+        ),
     ],
+    ids=str,
 )
-def test_missing_credentials_are_refused(env: dict[str, str]) -> None:
-    with pytest.raises(Unconfigured, match="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"):
-        Credentials.from_env(env)
+def test_an_endpoint_that_is_not_known_is_refused_with_the_alternative(
+    env: dict[str, str], says: str
+) -> None:
+    with pytest.raises(Unconfigured, match=says):
+        endpoint(DYNAMODB.name, env)
+    sound = {name: "false" for name in env if name in UNSUPPORTED}
+    assert endpoint(DYNAMODB.name, {**sound, "AWS_REGION": "us-east-1"})
 
 
-def test_credentials_may_have_a_token() -> None:
+def test_credentials_have_a_key_and_a_secret_and_perhaps_a_token() -> None:
     env = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
     assert Credentials.from_env(env) == Credentials("key", "secret")
-    env["AWS_SESSION_TOKEN"] = "token"
-    assert Credentials.from_env(env) == Credentials("key", "secret", "token")
-
-
-def test_servers_are_checked_against_the_given_ca_bundle_or_certifis() -> None:
-    assert ca_bundle({"AWS_CA_BUNDLE": "/own.pem"}) == "/own.pem"
-    assert ca_bundle({}) == certifi.where()
+    with_token = {**env, "AWS_SESSION_TOKEN": "token"}
+    assert Credentials.from_env(with_token) == Credentials("key", "secret", "token")
+    for name in env:
+        with pytest.raises(Unconfigured, match="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"):
+            Credentials.from_env({**env, name: ""})
 
 
 @pytest.mark.network
@@ -114,19 +110,3 @@ def test_an_unconfigured_call_is_neither_sent_nor_retried(server: Server, lacks:
     assert server.calls == []
     env[lacks] = kept
     assert client.get_item(TableName="Posts") == {}
-
-
-@pytest.mark.network
-def test_calls_go_to_the_endpoint_of_the_environment(serve: Callable[..., Server]) -> None:
-    tables, others = serve(), serve()
-    env = environment(others.url, AWS_ENDPOINT_URL_DYNAMODB=tables.url)
-    Client(Connections(DYNAMODB, env)).get_item()
-    Client(Connections(SQS, env)).send_message()
-    assert [call.header("x-amz-target") for call in tables.calls] == ["DynamoDB_20120810.GetItem"]
-    assert [call.header("x-amz-target") for call in others.calls] == ["AmazonSQS.SendMessage"]
-
-
-@pytest.mark.parametrize("where", ["us-iso-east-1", "us-isob-east-1", "eu-isoe-west-1"])
-def test_a_region_without_a_known_endpoint_is_refused(where: str) -> None:
-    with pytest.raises(Unconfigured, match="transport=boto3"):
-        endpoint(DYNAMODB.name, {"AWS_REGION": where})

@@ -87,13 +87,6 @@ def test_a_transaction_whose_condition_failed_is_left_to_its_caller(
     assert len(server.calls) == 1
 
 
-def test_a_client_of_one_attempt_shows_each_throttle(server: Server) -> None:
-    server.answer = lambda _call: refused("ThrottlingException")
-    with pytest.raises(refusal("ThrottlingException")):
-        client_of(server, attempts=1).put_item(TableName="Followers")
-    assert len(server.calls) == 1
-
-
 # Threads
 
 
@@ -157,13 +150,10 @@ def mappings(server: Server) -> EventSourceMappings:
     return EventSourceMappings(client, {"https://sqs/Bulk": MAPPING})
 
 
-@pytest.mark.parametrize(("state", "is_paused"), [("Enabled", False), ("Disabled", True)])
-def test_the_state_of_a_mapping_is_read_by_its_path(
-    server: Server, state: str, is_paused: bool
-) -> None:
-    server.answer = lambda _call: reply({"UUID": MAPPING, "State": state})
-    for _ in range(2):
-        assert mappings(server).is_paused("https://sqs/Bulk") is is_paused
+def test_the_state_of_a_mapping_is_read_by_its_path(server: Server) -> None:
+    for state in ("Enabled", "Disabled"):
+        server.answer_in_turn(reply({"UUID": MAPPING, "State": state}))
+        assert mappings(server).is_paused("https://sqs/Bulk") is (state == "Disabled")
     for call in server.calls:
         assert (call.method, call.body) == ("GET", b"")
         assert call.path == f"/2015-03-31/event-source-mappings/{MAPPING}"
