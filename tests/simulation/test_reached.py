@@ -27,12 +27,7 @@ def test_a_state_that_too_few_runs_reach_is_told() -> None:
     (sentence,) = missing({**enough, "stalled": enough["stalled"] - 1}, 10_000)
     assert sentence.startswith(f"'stalled' was reached in {enough['stalled'] - 1} of 10000 runs")
     assert [*missing({}, 10_000)]
-
-
-def test_a_few_runs_need_reach_only_what_is_common() -> None:
-    assert least("stalled", 10_000) > 0
-    assert least("stalled", 40) == 0
-    assert least("unprocessed items", 400) > 0
+    assert least("stalled", 40) == 0 < least("unprocessed items", 40), "few reach what is common"
 
 
 def test_the_table_says_how_often_and_in_how_many_runs() -> None:

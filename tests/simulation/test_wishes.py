@@ -199,15 +199,8 @@ def test_surely_means_in_every_order_of_effects(wishes: list[Wish], span: list[i
     ("changes", "wishes", "says"),
     [
         ([(5, FOLLOW)], [], "followed throughout [5, inf]"),
-        ([(5, FOLLOW)], [Wish(FOLLOW, 6, 7)], "followed throughout [5, inf]"),
-        ([(5, FOLLOW)], [Wish(UNFOLLOW, 4, 7)], "followed throughout [5, inf]"),
         ([], [Wish(FOLLOW, 4, 7)], "request to follow [4, 7]"),
         ([], [Wish(FOLLOW, 4, is_message=True)], "message to follow [4, inf]"),
-        (  # a copy undoes what was answered
-            [(4, FOLLOW), (6, UNFOLLOW), (8, FOLLOW)],
-            [Wish(FOLLOW, 3, is_message=True), Wish(UNFOLLOW, 5, 7)],
-            "followed throughout [8, inf]",
-        ),
         (  # an older message undoes what was answered
             [(1, FOLLOW), (9, UNFOLLOW)],
             [Wish(FOLLOW, 0, 1), Wish(UNFOLLOW, 2, is_message=True), Wish(FOLLOW, 6, 7)],
@@ -241,19 +234,6 @@ def test_the_oracle_says_what_contradicts_the_rules(
 @pytest.mark.parametrize(
     ("changes", "wishes"),
     [
-        ([], [Wish(FOLLOW, 4, 7, is_due=False)]),
-        ([(5, FOLLOW)], [Wish(FOLLOW, 4, 7, is_due=False)]),
-        # The message is late, or comes between the two.
-        ([(6, FOLLOW)], [Wish(UNFOLLOW, 4, is_message=True), Wish(FOLLOW, 5, 7)]),
-        (
-            [(6, FOLLOW), (7, UNFOLLOW)],
-            [Wish(UNFOLLOW, 4, is_message=True), Wish(FOLLOW, 5, 6)],
-        ),
-        # The first follow has to be the request's, so that the message explains the second.
-        (
-            [(4, FOLLOW), (6, UNFOLLOW), (8, FOLLOW)],
-            [Wish(FOLLOW, 3, is_message=True), Wish(FOLLOW, 4, 5), Wish(UNFOLLOW, 5, 7)],
-        ),
         (  # the request reads what was there before the message's transaction appears
             [(1, FOLLOW), (6, UNFOLLOW, 5)],
             [Wish(FOLLOW, 0, 1), Wish(UNFOLLOW, 5, 12, is_message=True), Wish(FOLLOW, 7, 9)],
@@ -270,7 +250,7 @@ def test_the_oracle_says_what_contradicts_the_rules(
         ),
     ],
 )
-def test_the_oracle_leaves_what_the_rules_allow(
+def test_the_oracle_leaves_what_transactions_and_imports_may_do(
     changes: list[tuple[float, bool]], wishes: list[Wish]
 ) -> None:
     seen = sightings_of([Change(*each) for each in changes])
@@ -280,13 +260,6 @@ def test_the_oracle_leaves_what_the_rules_allow(
 @pytest.mark.parametrize(
     ("wishes", "follows"),
     [
-        ([Wish(FOLLOW, 1, 2)], True),
-        ([Wish(FOLLOW, 1, 2), Wish(UNFOLLOW, 12, 13)], None),
-        ([Wish(FOLLOW, 1, 2), Wish(UNFOLLOW, 21, 22)], True),
-        ([Wish(FOLLOW, 1, 2), Wish(UNFOLLOW, 3, 4)], False),
-        ([Wish(FOLLOW, 1, 2), Wish(UNFOLLOW, 3, 4, is_due=False)], None),
-        # A later answer ends what an open request may do.
-        ([Wish(FOLLOW, 1, 2), Wish(UNFOLLOW, 3, 4, is_due=False), Wish(FOLLOW, 5, 6)], True),
         # A message that has ended excuses nothing any more, nor does one that must be late.
         ([Wish(FOLLOW, 1, 2, is_message=True)], True),
         ([Wish(FOLLOW, 1, 12, is_message=True)], None),
@@ -296,7 +269,7 @@ def test_the_oracle_leaves_what_the_rules_allow(
         ([Wish(FOLLOW, 1, 2), Wish(UNFOLLOW, 3, 4, is_message=True, seen_by=12)], None),
     ],
 )
-def test_whoever_follows_surely_is_known_by_their_wishes(
+def test_messages_and_late_deliveries_leave_open_who_surely_follows(
     wishes: list[Wish], follows: bool | None
 ) -> None:
     assert surely(wishes, 10, 20, skew_ms=2) is follows
