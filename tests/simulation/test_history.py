@@ -55,35 +55,25 @@ def late(*wishes: Wish, work: Span, at_ms: float, orders: tuple[Span, ...] = ())
 def test_a_late_edge_is_there_until_its_invocation_reads_the_row_again() -> None:
     unfollow = Wish(UNFOLLOW, 12, 14)
     relation = late(Wish(FOLLOW, 10, 20), unfollow, work=Span(10, 20), at_ms=15)
-    assert [relation.has_late_edge(*span) for span in ((16, 18), (20, 30), (21, 30), (10, 14))] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    seen = [relation.has_late_edge(*span) for span in ((16, 18), (20, 30), (21, 30), (10, 14))]
+    assert seen == [True, True, False, False]
+    # An edge is late only beside an unfollow that its invocation has not seen.
+    for other in (Wish(UNFOLLOW, 16, 18), Wish(UNFOLLOW, 1, 9)):
+        assert not late(other, work=Span(10, 20), at_ms=15).has_late_edge(0, 100)
 
 
-@pytest.mark.parametrize("unfollow", [Wish(UNFOLLOW, 16, 18), Wish(UNFOLLOW, 1, 9)])
-def test_an_edge_is_late_only_beside_an_unfollow_that_its_invocation_has_not_seen(
-    unfollow: Wish,
-) -> None:
-    assert not late(unfollow, work=Span(10, 20), at_ms=15).has_late_edge(0, 100)
-
-
-def test_a_late_edge_of_a_dead_invocation_is_there_until_the_order_is_carried_out() -> None:
+def test_a_late_edge_of_a_dead_invocation_stays_until_the_order_is_carried_out_or_reconciled() -> (
+    None
+):
     unfollow = Wish(UNFOLLOW, 12, 14)
-    relation = late(unfollow, work=Span(10), at_ms=15, orders=(Span(11, 75),))
-    assert relation.has_late_edge(75, 80)
-    assert not relation.has_late_edge(76, 80)
-    assert not relation.is_unsettled()
-
-
-def test_a_dead_letter_to_relate_leaves_its_own_relation_unsettled_until_it_is_reconciled() -> None:
-    unfollow = Wish(UNFOLLOW, 12, 14)
-    relation = late(unfollow, work=Span(10), at_ms=15, orders=(Span(11),))
-    assert relation.is_unsettled()
-    relation.reconciled.append(Span(30, 40))
-    assert not relation.is_unsettled()
+    carried_out = late(unfollow, work=Span(10), at_ms=15, orders=(Span(11, 75),))
+    assert carried_out.has_late_edge(75, 80)
+    assert not carried_out.has_late_edge(76, 80)
+    assert not carried_out.is_unsettled()
+    dead_letter = late(unfollow, work=Span(10), at_ms=15, orders=(Span(11),))
+    assert dead_letter.is_unsettled()
+    dead_letter.reconciled.append(Span(30, 40))
+    assert not dead_letter.is_unsettled()
 
 
 def sent(history: History, type_: str, *, first_ms: int | None = None) -> Message:
@@ -97,22 +87,34 @@ def sent(history: History, type_: str, *, first_ms: int | None = None) -> Messag
 
 def test_a_message_is_a_wish_from_its_sending_until_it_is_taken_out_of_the_queue() -> None:
     history = History()
-    message = sent(history, "follow.added")
+    message = sent(history, "follow.added", first_ms=1_500)
     (wish,) = history.relations[PAIR].wishes
-    assert (wish.follows, wish.begun, wish.ended) == (True, 2_000, math.inf)
+    assert (wish.follows, wish.begun, wish.stamp, wish.ended) == (True, 2_000, 1_500, math.inf)
     history.ended(message, DELETED, 2_500, Span(2_100))
     history.ended(message, DELETED, 9_000, Span(8_000))  # a copy
     assert (wish.ended, wish.is_due) == (2_500, True)
     assert math.isnan(wish.seen_by)
+    for how in (MOVED, EXPIRED):  # and nobody has handled it
+        history = History()
+        history.ended(sent(history, "follow.removed"), how, 9_000, None)
+        (wish,) = history.relations[PAIR].wishes
+        assert (wish.follows, wish.ended, wish.is_due) == (False, 9_000, False)
 
 
-@pytest.mark.parametrize("how", [MOVED, EXPIRED])
-def test_nothing_has_to_come_of_a_message_that_nobody_handled(how: str) -> None:
+def test_a_message_is_heeded_when_a_copy_was_handled_or_after_trouble_its_order() -> None:
     history = History()
-    message = sent(history, "follow.removed")
-    history.ended(message, how, 9_000, None)
-    (wish,) = history.relations[PAIR].wishes
-    assert (wish.follows, wish.ended, wish.is_due) == (False, 9_000, False)
+    message = sent(history, "follow.added")
+    history.ended(message, MOVED, 9_000, None)
+    sent(history, "relation.settle")  # it never ends
+    history.ended(message, DELETED, 20_000, Span(19_000))
+    (wish,) = history.relations[PAIR].settled_wishes()
+    assert wish.heeded_ms == 20_000
+    history = History()
+    message, order = sent(history, "follow.added"), sent(history, "relation.settle")
+    history.ended(message, DELETED, 2_500, Span(2_100, trouble=1))
+    history.ended(order, DELETED, 62_000, Span(61_000))
+    (wish,) = history.relations[PAIR].settled_wishes()
+    assert (wish.ended, wish.seen_by) == (2_500, 62_000)
 
 
 @pytest.mark.parametrize(
@@ -145,32 +147,6 @@ def test_a_copy_of_a_dead_letter_may_still_have_its_effect(
     assert (followed in said) is is_said
 
 
-def test_a_message_whose_copy_was_handled_is_heeded_from_then_on() -> None:
-    history = History()
-    message = sent(history, "follow.added")
-    history.ended(message, MOVED, 9_000, None)
-    sent(history, "relation.settle")  # it never ends
-    history.ended(message, DELETED, 20_000, Span(19_000))
-    (wish,) = history.relations[PAIR].settled_wishes()
-    assert wish.heeded_ms == 20_000
-
-
-def test_a_message_that_was_moved_is_a_new_one_with_the_time_of_its_wish() -> None:
-    history = History()
-    sent(history, "follow.added", first_ms=1_500)
-    (wish,) = history.relations[PAIR].wishes
-    assert (wish.begun, wish.stamp) == (2_000, 1_500)
-
-
-def test_a_message_that_met_trouble_is_heeded_when_its_order_is_carried_out() -> None:
-    history = History()
-    message, order = sent(history, "follow.added"), sent(history, "relation.settle")
-    history.ended(message, DELETED, 2_500, Span(2_100, trouble=1))
-    history.ended(order, DELETED, 62_000, Span(61_000))
-    (wish,) = history.relations[PAIR].settled_wishes()
-    assert (wish.ended, wish.seen_by) == (2_500, 62_000)
-
-
 POST = "p0-1"
 
 
@@ -183,25 +159,25 @@ def asked_to_retract(*attempts: Attempt, published_ms: int = 0) -> History:
     return history
 
 
-def test_a_request_to_retract_that_was_answered_404_has_retracted_nothing() -> None:
-    assert not asked_to_retract(Attempt(0, 404, is_over=True)).tried_to_retract(POST)
-
-
-def test_a_request_to_retract_that_was_answered_404_may_still_land() -> None:
-    assert asked_to_retract(Attempt(0, 404, is_over=False)).tried_to_retract(POST)
-
-
-@pytest.mark.parametrize("status", [0, 204, 502])
-def test_an_attempt_that_goes_on_may_retract_what_was_there_before_its_repeat_was_answered_404(
-    status: int,
+@pytest.mark.parametrize(
+    ("attempts", "published_ms", "has_tried"),
+    [
+        ([Attempt(0, 404, is_over=True)], 0, False),
+        ([Attempt(0, 404, is_over=False)], 0, True),  # it may still land
+        # An attempt that goes on retracts what was there before it, and nothing later.
+        *(
+            ([Attempt(10, status), Attempt(20, 404, is_over=True)], 0, True)
+            for status in (0, 204, 502)
+        ),
+        ([Attempt(10, 204), Attempt(20, 404)], 1_500, False),
+    ],
+)
+def test_a_request_has_retracted_nothing_only_if_it_is_over_and_was_answered_404(
+    attempts: list[Attempt], published_ms: int, has_tried: bool
 ) -> None:
-    history = asked_to_retract(Attempt(10, status), Attempt(20, 404, is_over=True))
-    assert history.tried_to_retract(POST)
-
-
-def test_an_attempt_that_goes_on_retracts_nothing_that_was_published_after_it() -> None:
-    history = asked_to_retract(Attempt(10, 204), Attempt(20, 404), published_ms=1_500)
-    assert not history.tried_to_retract(POST)
+    assert (
+        asked_to_retract(*attempts, published_ms=published_ms).tried_to_retract(POST) is has_tried
+    )
 
 
 def test_a_message_retracts_what_is_published_later() -> None:

@@ -27,15 +27,8 @@ WITH_STRAGGLER = re.compile(r"'[0-9a-g]{16}\.\d{10}\.[0-9a-f]{16}")
 
 TRACED = 10  # worlds of each kind
 
-# In blocks that the processes of pytest share.
-SEEDS, BLOCK = 340, 100
-BLOCKS = (
-    range(40),
-    *(
-        pytest.param(range(start, start + BLOCK), marks=pytest.mark.thorough)
-        for start in range(40, SEEDS, BLOCK)
-    ),
-)
+# 154 of the 163 guards are missed within the first 140 seeds; `make verify` draws thousands.
+BLOCKS = (range(40), pytest.param(range(40, 140), marks=pytest.mark.thorough))
 
 
 @pytest.mark.parametrize("seeds", BLOCKS, ids=str)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
+from tests.wire.conftest import REGION, environment
 from tests.wire.server import Call
 
 AUTHORIZATION = re.compile(
@@ -30,6 +31,11 @@ class Signer:
         """Whether the signature is right for all headers that it says it covers."""
         return call.header("authorization") == self._authorization(call)
 
+    def signed_for_its_service(self, call: Call) -> bool:
+        """The same, of a call to DynamoDB or SQS, which its target names."""
+        service = "sqs" if call.header("x-amz-target").startswith("AmazonSQS.") else "dynamodb"
+        return replace(self, service=service).signed(call)
+
     def _authorization(self, call: Call) -> str:
         names = signed_headers(call)
         request = AWSRequest(
@@ -45,6 +51,11 @@ class Signer:
             f"AWS4-HMAC-SHA256 Credential={auth.scope(request)}, SignedHeaders={';'.join(names)}, "
             f"Signature={auth.signature(text, request)}"
         )
+
+
+# With the credentials of `environment`.
+_ENV = environment("")
+OURS = Signer(_ENV["AWS_ACCESS_KEY_ID"], _ENV["AWS_SECRET_ACCESS_KEY"], "dynamodb", REGION)
 
 
 def signed_headers(call: Call) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,10 +17,10 @@ from fanfold.aws.dead_letters import DeadLetterQueue
 from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.aws.retries import is_throttle, is_transient
 from fanfold.aws.transactions import transact
-from tests.wire.conftest import REGION, environment
+from tests.wire.conftest import environment
 from tests.wire.server import CLOSE, SILENCE, Call, Reply, Server, reply
 from tests.wire.server import refusal as refused
-from tests.wire.signatures import Signer
+from tests.wire.signatures import OURS
 
 pytestmark = pytest.mark.network
 ACTIONS: Any = [{"Put": {"TableName": "Posts", "Item": {"ref_id": {"S": "post-1"}}}}]
@@ -158,9 +159,7 @@ def test_the_state_of_a_mapping_is_read_by_its_path(server: Server) -> None:
         assert (call.method, call.body) == ("GET", b"")
         assert call.path == f"/2015-03-31/event-source-mappings/{MAPPING}"
         assert not call.header("x-amz-target")
-        env = environment("")
-        signer = Signer(env["AWS_ACCESS_KEY_ID"], env["AWS_SECRET_ACCESS_KEY"], "lambda", REGION)
-        assert signer.signed(call)
+        assert replace(OURS, service="lambda").signed(call)
 
 
 @pytest.mark.parametrize(

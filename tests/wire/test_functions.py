@@ -18,19 +18,11 @@ from infra import bundling
 from infra.stages import DEV, LOCAL, Stage
 from tests import pythons
 from tests.wire import main_job
-from tests.wire.conftest import REGION, Certificates, environment
+from tests.wire.conftest import Certificates
 from tests.wire.judge import objections
-from tests.wire.server import Call
-from tests.wire.signatures import Signer
+from tests.wire.signatures import OURS
 
 pytestmark = pytest.mark.network
-OURS = environment("")
-SIGNER = Signer(OURS["AWS_ACCESS_KEY_ID"], OURS["AWS_SECRET_ACCESS_KEY"], "", REGION)
-
-
-def is_signed(call: Call) -> bool:
-    service = "sqs" if call.header("x-amz-target").startswith("AmazonSQS.") else "dynamodb"
-    return replace(SIGNER, service=service).signed(call)
 
 
 def assert_does_the_main_job(
@@ -46,7 +38,7 @@ def assert_does_the_main_job(
     }
     for name, calls in ran.calls.items():
         for call in calls:
-            assert is_signed(call), (name, call)
+            assert OURS.signed_for_its_service(call), (name, call)
             assert call.header("x-amz-security-token") == main_job.TOKEN
             headers = {key.lower(): value for key, value in call.headers}
             assert not objections(headers, call.body)

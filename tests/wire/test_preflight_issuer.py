@@ -44,71 +44,73 @@ def issuer(
     serve: Callable[..., Server], tls: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> Issuer:
     monkeypatch.setenv("SSL_CERT_FILE", tls.authority)
+    monkeypatch.setattr(preflight_issuer, "GATEWAY_SECONDS", 60)  # on a busy machine too
     return Issuer(serve(context=tls.context))
 
 
-def test_a_sound_issuer_passes(issuer: Issuer) -> None:
+def test_a_sound_issuer_passes_and_a_slash_at_the_end_is_none_of_its_documents(
+    issuer: Issuer,
+) -> None:
     issuer.keys = {"keys": [{"kty": "EC", "use": "sig"}, {"kty": "RSA", "kid": "2"}]}
     found = issuer.check()
     assert found.status is Status.OK
     assert "1 of 2 keys" in found.sentence
     assert [call.path for call in issuer.server.calls] == [DISCOVERY, "/keys"]
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [
-        [],
-        None,
-        ["RSA"],
-        [{"kty": "EC", "use": "sig", "alg": "ES256"}],
-        [{**RSA, "use": "enc"}],
-        [{**RSA, "alg": "PS256"}],
-        [{"kty": "RSA", "use": "sig"}],
-    ],
-    ids=str,
-)
-def test_an_issuer_that_does_not_sign_by_rsa_fails(issuer: Issuer, keys: Any) -> None:
-    issuer.keys = {"keys": keys}
-    found = issuer.check()
-    assert found.status is Status.FAILS
-    assert "no RSA key for signatures" in found.sentence
-
-
-@pytest.mark.parametrize("stated", ["{}/", "{}/realm", "https://elsewhere.example", None])
-def test_an_issuer_that_states_another_text_fails(issuer: Issuer, stated: str | None) -> None:
-    issuer.discovery["issuer"] = stated and stated.format(issuer.address)
-    found = issuer.check()
-    assert found.status is Status.FAILS
-    assert f"jwt_issuer is '{issuer.address}'" in found.sentence
-    assert repr(issuer.discovery["issuer"]) in found.sentence
-
-
-def test_a_slash_at_the_end_belongs_to_the_issuer_and_not_to_its_document(issuer: Issuer) -> None:
     issuer.address += "/"
     issuer.discovery["issuer"] = issuer.address
     assert issuer.check().status is Status.OK
 
 
-@pytest.mark.parametrize("keys_at", [None, 7, "http://127.0.0.1/keys"])
-def test_keys_are_read_by_https_alone(issuer: Issuer, keys_at: Any) -> None:
-    issuer.discovery["jwks_uri"] = keys_at
-    found = issuer.check()
-    assert (found.status, "names no https address" in found.sentence) == (Status.FAILS, True)
-
-
-@pytest.mark.parametrize("path", [DISCOVERY, "/keys"])
 @pytest.mark.parametrize(
-    ("answer", "sentence"),
+    ("discovery", "keys", "says"),
     [
-        (reply({}, "404 Not Found"), "answers 404 instead of 200"),
-        (reply({}, "301 Moved Permanently", headers={"Location": "/"}), "answers 301 instead"),
-        (reply(b"<html>"), "is not JSON"),
-        (reply(b"\xff\xfe"), "is not JSON"),
-        (reply(b"[]"), "is not a JSON object"),
-        (reply(b" " * (MAX_BYTES + 1)), "has more than 150,000 bytes"),
-        (Reply(b"nothing of HTTP\r\n\r\n", then="close"), "cannot be read"),
-        (Reply(b"", then="reset"), "cannot be read"),
+        *(
+            ({}, {"keys": keys}, "no RSA key for signatures")
+            for keys in (
+                [],
+                None,
+                ["RSA"],
+                [{"kty": "EC", "use": "sig", "alg": "ES256"}],
+                [{**RSA, "use": "enc"}],
+                [{**RSA, "alg": "PS256"}],
+                [{"kty": "RSA", "use": "sig"}],
+            )
+        ),
+        ({"issuer": "{}/"}, None, "{0}{1} says that the issuer is '{0}/', and jwt_issuer is '{0}'"),
+        (
+            {"issuer": "https://elsewhere.example"},
+            None,
+            "is 'https://elsewhere.example', and",
+        ),
+        ({"issuer": None}, None, "is None, and jwt_issuer is"),
+        ({"jwks_uri": None}, None, "names no https address"),
+        ({"jwks_uri": "http://127.0.0.1/keys"}, None, "names no https address"),
+    ],
+    ids=str,
+)
+def test_an_issuer_that_cannot_be_verified_by_fails(
+    issuer: Issuer, discovery: dict[str, Any], keys: Any, says: str
+) -> None:
+    issuer.discovery |= {n: v and v.format(issuer.address) for n, v in discovery.items()}
+    issuer.keys = keys or issuer.keys
+    found = issuer.check()
+    assert found.status is Status.FAILS
+    assert says.format(issuer.address, DISCOVERY) in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "sentence"),
+    [
+        (DISCOVERY, reply({}, "404 Not Found"), "answers 404 instead of 200"),
+        ("/keys", reply({}, "404 Not Found"), "answers 404 instead of 200"),
+        ("/keys", reply({}, "301 Moved", headers={"Location": "/"}), "answers 301 instead"),
+        (DISCOVERY, reply(b"<html>"), "is not JSON"),
+        ("/keys", reply(b"\xff\xfe"), "is not JSON"),
+        (DISCOVERY, reply(b"[]"), "is not a JSON object"),
+        ("/keys", reply(b"[]"), "is not a JSON object"),
+        ("/keys", reply(b" " * (MAX_BYTES + 1)), "has more than 150,000 bytes"),
+        (DISCOVERY, Reply(b"nothing of HTTP\r\n\r\n", then="close"), "cannot be read"),
+        ("/keys", Reply(b"", then="reset"), "cannot be read"),
     ],
 )
 def test_what_cannot_be_read_is_said_with_its_address(
@@ -147,29 +149,17 @@ def test_an_issuer_slower_than_api_gateway_waits_is_a_warning(
     issuer.server.answer = late
     found = issuer.check()
     assert found.status is Status.WARNING
-    assert f"{issuer.server.url}{path} took 0." in found.sentence
+    assert f"{issuer.server.url}{path} took " in found.sentence
 
 
-def test_the_certificates_of_a_company_are_those_that_boto3_uses(
+def test_only_the_certificates_that_boto3_uses_are_vouched_for(
     issuer: Issuer, tls: Certificates, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SSL_CERT_FILE")
-    monkeypatch.setenv("AWS_CA_BUNDLE", tls.authority)
-    assert issuer.check().status is Status.OK
-
-
-def test_a_certificate_that_nobody_vouches_for_fails(
-    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SSL_CERT_FILE")
     found = issuer.check()
     assert (found.status, "CERTIFICATE_VERIFY_FAILED" in found.sentence) == (Status.FAILS, True)
-
-
-def test_an_issuer_that_does_not_listen_fails(issuer: Issuer) -> None:
-    found = check_issuer("https://127.0.0.1:9", fetch)
-    assert found.status is Status.FAILS
-    assert f"https://127.0.0.1:9{DISCOVERY} cannot be read" in found.sentence
+    monkeypatch.setenv("AWS_CA_BUNDLE", tls.authority)
+    assert issuer.check().status is Status.OK
 
 
 def test_the_proxy_of_the_environment_is_used_unless_the_host_is_excepted(
