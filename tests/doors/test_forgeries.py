@@ -57,8 +57,8 @@ def loot(functions: Doors) -> Loot:
     """The victim follows, mutes, publishes and reads; all cursors of all pages are stolen."""
     loot = Loot(secrets={*PUBLISHERS})
     for publisher in PUBLISHERS:
-        follows(functions, VICTIM, publisher)
-        follows(functions, publisher, VICTIM)
+        for user, followed in ((VICTIM, publisher), (publisher, VICTIM)):
+            functions.http(contract.FOLLOW, user, path={"publisher_id": followed})
         path = {"publisher_id": f"{publisher}-muted"}
         assert functions.http(contract.MUTE, VICTIM, path=path).status == 204
         loot.secrets |= {publishes(functions, publisher, "1"), publishes(functions, publisher, "2")}
@@ -78,10 +78,6 @@ def loot(functions: Doors) -> Loot:
 def doors(functions: Doors, loot: Loot) -> Doors:
     functions.reset()
     return functions
-
-
-def follows(doors: Doors, user: str, publisher: str) -> None:
-    assert doors.http(contract.FOLLOW, user, path={"publisher_id": publisher}).status == 200
 
 
 def publishes(doors: Doors, publisher: str, key: str) -> str:
@@ -138,18 +134,11 @@ def test_stolen_cursors_show_their_thief_nothing(doors: Doors, loot: Loot) -> No
 
 def test_a_stolen_cursor_shows_ones_own_rows_from_its_place_on(doors: Doors, loot: Loot) -> None:
     """Likewise a cursor of another stage: it names neither a user nor a table."""
-    follows(doors, MALLORY, "zoe")
+    doors.http(contract.FOLLOW, MALLORY, path={"publisher_id": "zoe"})
     (first, *_) = loot.cursors[contract.LIST_FOLLOWING]
     page = read(doors, contract.LIST_FOLLOWING, MALLORY, {"cursor": first}).content
     assert [each["publisher_id"] for each in page["following"]] == ["zoe"]
     assert page["count"] == 1
-
-
-def test_cursors_that_are_spliced_show_nothing(doors: Doors, loot: Loot) -> None:
-    ones = [found[0] for found in loot.cursors.values()]
-    spliced = [one[: len(one) // 2] + other[len(other) // 2 :] for one in ones for other in ones]
-    everything = Cursor(sort_key(AT, "zz"), "2000-01-01T00:00:00.000Z", (b"\0\0",) * 50)
-    give_all(doors, loot, [*spliced, cursor.encode(everything)])
 
 
 def keys_of_every_table() -> list[str]:
@@ -163,12 +152,14 @@ def keys_of_every_table() -> list[str]:
     ]
 
 
-def test_cursors_made_of_keys_of_other_tables_and_users_show_nothing(
-    doors: Doors, loot: Loot
-) -> None:
+def test_cursors_that_are_spliced_show_nothing(doors: Doors, loot: Loot) -> None:
+    """Or made of keys of other tables and users."""
+    ones = [found[0] for found in loot.cursors.values()]
+    spliced = [one[: len(one) // 2] + other[len(other) // 2 :] for one in ones for other in ones]
+    everything = Cursor(sort_key(AT, "zz"), "2000-01-01T00:00:00.000Z", (b"\0\0",) * 50)
     keys = keys_of_every_table()
-    made = [cursor.encode(Cursor.at(key)) for key in keys]
-    assert give_all(doors, loot, [*keys, *made]).keys() == {200, 400}
+    made = [cursor.encode(each) for each in (everything, *map(Cursor.at, keys))]
+    assert give_all(doors, loot, [*spliced, *keys, *made]).keys() == {200, 400}
 
 
 # Users
@@ -199,25 +190,28 @@ def refuses(doors: Doors, loot: Loot, route: Route, request: Json) -> None:
     assert (doors.account.dump(), doors.account.queued()) == before
 
 
-def test_every_route_is_among_the_requests() -> None:
-    assert REQUESTS.keys() == {route.key for route in ROUTES}
+CLAIM = ("requestContext", "authorizer", "jwt", "claims", "sub")
 
 
-@pytest.mark.parametrize("missing", ["requestContext", "authorizer", "jwt", "claims", "sub"])
-@pytest.mark.parametrize("instead", [None, {}, [], "victim"])
+def with_claim(request: Json, depth: int, value: Any) -> Json:
+    """A request that has this value at so many steps on the way to the user."""
+    event = inner = copy.deepcopy(request)
+    for step in CLAIM[:depth]:
+        inner = inner[step]
+    inner[CLAIM[depth]] = value
+    return event
+
+
+@pytest.mark.parametrize("depth", range(len(CLAIM)), ids=CLAIM)
 def test_without_verified_claims_no_route_does_anything_whatever_headers_pretend(
-    doors: Doors, loot: Loot, missing: str, instead: Any
+    doors: Doors, loot: Loot, depth: int
 ) -> None:
+    assert REQUESTS.keys() == {route.key for route in ROUTES}
     for route, request in REQUESTS.values():
-        event = copy.deepcopy(request)
-        event["headers"] |= PRETENCES
-        inner: Any = event
-        for step in ("requestContext", "authorizer", "jwt", "claims", "sub"):
-            if step == missing:
-                inner[step] = None if step == "sub" else instead
-                break
-            inner = inner[step]
-        refuses(doors, loot, route, event)
+        for instead in (None, {}, [], "victim") if depth < len(CLAIM) - 1 else (None,):
+            event = with_claim(request, depth, instead)
+            event["headers"] |= PRETENCES
+            refuses(doors, loot, route, event)
     assert not doors.faults.found
 
 
@@ -237,9 +231,7 @@ def test_a_claim_that_only_looks_like_a_user_is_refused(
     doors: Doors, loot: Loot, user: Any
 ) -> None:
     for route, request in REQUESTS.values():
-        event = copy.deepcopy(request)
-        event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = user
-        refuses(doors, loot, route, event)
+        refuses(doors, loot, route, with_claim(request, len(CLAIM) - 1, user))
 
 
 @pytest.mark.parametrize("user", ["Victim", "VICTIM", ".", "victim.", "victim|victim", "sub"])
@@ -261,9 +253,8 @@ def rows_of_the_victim(doors: Doors) -> list[str]:
 def test_who_pretends_in_headers_stays_who_the_token_says(doors: Doors, loot: Loot) -> None:
     ours = rows_of_the_victim(doors)
     for route, request in REQUESTS.values():
-        event = copy.deepcopy(request)
+        event = with_claim(request, len(CLAIM) - 1, MALLORY)
         event["headers"] |= PRETENCES
-        event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = MALLORY
         answer = doors.ask(route, event)
         assert answer.status in (200, 202, 204, 403, 404), answer.text
         assert not loot.is_in(answer.text)

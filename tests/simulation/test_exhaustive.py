@@ -167,7 +167,7 @@ def test_a_missing_guard_is_shown_by_a_schedule_and_how_to_see_it_again(tmp_path
     assert "update_item *" in told
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(("guard", "name", "faults", "what"), GUARDS[:-1])
 def test_each_of_these_guards_is_missed(
     guard: str, name: str, faults: int, what: str, tmp_path: Path

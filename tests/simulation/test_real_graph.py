@@ -23,7 +23,7 @@ from simulation.lambdas import installed, lambdas
 from simulation.world import World
 from tests.simulation.spoilings import calm
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.slow
 
 DATA = CHECKOUT.parent / "shared" / "data" / "follow-graph.csv.gz"
 READERS, POSTS, CHANGES = 500, 300, 3  # changes of follows between two posts

@@ -108,7 +108,7 @@ def test_a_seed_repeats_its_run_in_another_process() -> None:
 def test_a_straggler_delays_nobody_and_has_nobody_written_again(transport: str) -> None:
     handed_back = checked = 0
     with installed():
-        for seed in range(40):
+        for seed in range(12):
             world = World(seed, transport)
             world.faults.rates = {**dict.fromkeys(world.faults.rates, 0.0), "hot": 1.0}
             world.run(play)
@@ -122,8 +122,8 @@ def test_a_straggler_delays_nobody_and_has_nobody_written_again(transport: str) 
                 assert written - filled == len(found.entries.keys() - found.only_filled)
                 checked += 1
             handed_back += any(WITH_STRAGGLER.search(line) for line in world.trace)
-    assert checked >= 20
-    assert handed_back >= 10
+    assert checked >= 6
+    assert handed_back >= 3
 
 
 def test_a_missing_guard_is_noticed_within_few_seeds() -> None:

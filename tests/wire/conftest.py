@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import trustme
 
+from fanfold.aws.connections import DYNAMODB, Connections
 from tests.wire.server import LOOPBACK, OK, Answering, Server, serving
 
 REGION = "eu-central-1"
@@ -74,3 +75,8 @@ def environment(url: str, **more: str) -> dict[str, str]:
         "AWS_ENDPOINT_URL": url,
         **more,
     }
+
+
+def connections_to(server: Server, **more: str) -> Connections:
+    """Connections to DynamoDB on this server."""
+    return Connections(DYNAMODB, environment(server.url, **more))

@@ -23,7 +23,7 @@ from fanfold.aws.curl import Client
 from fanfold.aws.retries import is_throttle, is_transient, throttling_reasons
 from fanfold.follows.ring import END, START
 from fanfold.follows.ring_reader import Read
-from tests.wire.conftest import Certificates, certificates, environment
+from tests.wire.conftest import Certificates, certificates, connections_to, environment
 from tests.wire.deliveries import WAYS, by_client, make, transport
 from tests.wire.server import (
     CLOSE,
@@ -72,6 +72,11 @@ REFUSALS = {
         "TransactionConflictException",
         True,
     ),
+    "a throttle": (
+        aws_refusal("ThrottlingException", ThrottlingReasons=[{"reason": "TableWriteMax"}]),
+        "ThrottlingException",
+        True,
+    ),
     "a 500 in JSON": (
         aws_refusal("InternalServerError", "500 Internal Server Error"),
         "InternalServerError",
@@ -83,10 +88,6 @@ REFUSALS = {
     "a 400 of other JSON": (reply({"error": "no"}, "400 Bad Request"), "400", False),
     "a 204": (Reply(b"HTTP/1.1 204 No Content\r\n\r\n"), "204", False),
 }
-
-
-def connections_to(server: Server, **more: str) -> Connections:
-    return Connections(DYNAMODB, environment(server.url, **more))
 
 
 def assert_answered(way: Callable[[Connections], Any], connections: Connections) -> None:
@@ -123,23 +124,10 @@ def test_a_refusal_has_the_type_of_its_code_and_no_retry(
     status = int(bad.raw.split()[1])
     assert error.response["ResponseMetadata"] == {"HTTPStatusCode": status}
     assert is_transient(error) is transient
-    assert not is_throttle(error)
+    assert is_throttle(error) is (code == "ThrottlingException")
+    assert throttling_reasons(error) == ({"TableWriteMax"} if is_throttle(error) else set())
     assert len(server.calls) == 1
     assert_answered(way, connections)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_throttle_is_transient_and_has_its_reasons(
-    server: Server, way: Callable[[Connections], Any]
-) -> None:
-    reason = {"reason": "TableWriteKeyRangeThroughputExceeded", "resource": "arn:table"}
-    server.answer_in_turn(aws_refusal("ThrottlingException", ThrottlingReasons=[reason]))
-    with pytest.raises(refusal("ThrottlingException")) as caught:
-        way(connections_to(server))
-    assert is_throttle(caught.value)
-    assert is_transient(caught.value)
-    assert throttling_reasons(caught.value) == {reason["reason"]}
-    assert len(server.calls) == 1
 
 
 def test_a_garbled_page_is_a_lost_call(server: Server) -> None:
@@ -252,7 +240,8 @@ def test_a_redirect_is_refused_and_not_followed(
 def test_an_error_has_the_whole_answer_of_the_service(server: Server) -> None:
     item = {"ref_id": {"S": "post-1"}, "text": {"S": "grüße"}}
     server.answer_in_turn(aws_refusal("ConditionalCheckFailedException", Item=item))
-    client = Client(connections_to(server))
+    connections = connections_to(server)
+    client = Client(connections)
     with pytest.raises(client.exceptions.ConditionalCheckFailedException) as caught:
         client.update_item()
     assert isinstance(caught.value, Refused)
@@ -263,24 +252,11 @@ def test_an_error_has_the_whole_answer_of_the_service(server: Server) -> None:
         "Item": item,
     }
     assert str(caught.value) == "UpdateItem was refused: ConditionalCheckFailedException: No."
-
-
-@pytest.mark.parametrize(
-    ("codes", "transient"),
-    [
-        (["None", "ThrottlingError"], True),
-        (["ConditionalCheckFailed"], True),
-        (["ThrottlingError", "ValidationError"], False),
-    ],
-)
-def test_a_cancelled_transaction_is_transient_by_its_reasons(
-    server: Server, codes: list[str], transient: bool
-) -> None:
-    reasons = [{"Code": code, "Message": None} for code in codes]
+    reasons = [{"Code": "ConditionalCheckFailed", "Message": None}]
     server.answer_in_turn(aws_refusal("TransactionCanceledException", CancellationReasons=reasons))
-    with pytest.raises(refusal("TransactionCanceledException")) as caught:
-        by_client(connections_to(server))
-    assert is_transient(caught.value) is transient
+    with pytest.raises(client.exceptions.TransactionCanceledException) as cancelled:
+        by_client(connections)
+    assert is_transient(cancelled.value), "by its reasons"
 
 
 @pytest.mark.parametrize(

@@ -162,40 +162,14 @@ def signed_by(calls: list[Call], credentials: tuple[str, str, str]) -> list[bool
     return [signer.signed(c) and c.header("x-amz-security-token") == token for c in calls]
 
 
-def test_new_credentials_are_used_from_the_next_invocation_on(
+def test_a_delivery_keeps_its_credentials_and_the_next_has_the_new_ones_without_a_removed_token(
     server: Server, env: dict[str, str]
 ) -> None:
     give(env, OLD)
     connections = connections_to(server, env)
     server.answer = all_at_once(8)
     deliver(connections, 8)
-    assert signed_by(server.calls, OLD) == [True] * 8
-    give(env, NEW)
-    deliver(connections, 8)
     server.answer = lambda _call: OK
-    by_client(connections)
-    assert signed_by(server.calls[8:], NEW) == [True] * 9
-    assert not any(signed_by(server.calls[8:], OLD))
-    assert server.opened == 8, "no new connections"
-
-
-def test_a_removed_token_is_no_longer_sent(server: Server, env: dict[str, str]) -> None:
-    give(env, OLD)
-    connections = connections_to(server, env)
-    by_client(connections)
-    give(env, (*NEW[:2], ""))
-    by_client(connections)
-    del env["AWS_SESSION_TOKEN"]
-    by_delivery(connections)
-    assert signed_by(server.calls, OLD) == [True, False, False]
-    assert signed_by(server.calls, (*NEW[:2], "")) == [False, True, True]
-
-
-def test_a_delivery_keeps_the_credentials_that_it_began_with(
-    server: Server, env: dict[str, str]
-) -> None:
-    give(env, OLD)
-    connections = connections_to(server, env)
     with transport(connections).calls() as calls:
         calls.start(call(batch(1, "ada")))
         give(env, NEW)
@@ -203,7 +177,16 @@ def test_a_delivery_keeps_the_credentials_that_it_began_with(
         ended: list[Any] = []
         while len(ended) < 2:
             ended += calls.finished(None)
-    assert signed_by(server.calls, OLD) == [True, True]
+    assert signed_by(server.calls, OLD) == [True] * 10
+    deliver(connections, 8)
+    by_client(connections)
+    assert signed_by(server.calls[10:], NEW) == [True] * 9
+    assert server.opened == 8, "no new connections"
+    give(env, (*NEW[:2], ""))
+    by_client(connections)
+    del env["AWS_SESSION_TOKEN"]
+    by_delivery(connections)
+    assert signed_by(server.calls[19:], (*NEW[:2], "")) == [True, True]
 
 
 # Waiting and aborting

@@ -17,7 +17,7 @@ from fanfold.aws.dead_letters import DeadLetterQueue
 from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.aws.retries import is_throttle, is_transient
 from fanfold.aws.transactions import transact
-from tests.wire.conftest import environment
+from tests.wire.conftest import connections_to, environment
 from tests.wire.server import CLOSE, SILENCE, Call, Reply, Server, reply
 from tests.wire.server import refusal as refused
 from tests.wire.signatures import OURS
@@ -33,7 +33,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def client_of(server: Server, attempts: int = retries.ATTEMPTS) -> Any:
-    return Client(Connections(DYNAMODB, environment(server.url)), attempts)
+    return Client(connections_to(server), attempts)
 
 
 def cancelled(*codes: str) -> Reply:
