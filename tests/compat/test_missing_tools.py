@@ -18,7 +18,7 @@ JUDGES = {
         r"\d+ skipped: DynamoDB Local needs java, and it is not installed",
     ),
     "emulated arm64": (
-        ("pytest", "-m", "slow", "tests/wire/test_functions.py"),
+        ("pytest", "-k", "lambdas_machine", "tests/wire/test_functions.py"),
         r"1 skipped: (qemu-user or .* not installed|Python .* not installed|Only Linux)",
     ),
     "another Python": (("tests.pythons",), r"Left out\. .+ not installed|This is Python"),

@@ -33,6 +33,10 @@ CREATE TABLE follows (user TEXT, publisher TEXT, begun INTEGER, ended INTEGER);
 CREATE TABLE posts (sort_key TEXT, publisher TEXT, at INTEGER);
 CREATE INDEX spans ON follows (publisher, user);
 """
+CHANGES_OF = {
+    "follow": "INSERT INTO follows (begun, user, publisher) VALUES (?, ?, ?)",
+    "unfollow": "UPDATE follows SET ended = ? WHERE user = ? AND publisher = ? AND ended IS NULL",
+}
 # Whoever has unfollowed a publisher does not see what came before, until the next follow.
 TIMELINE = """
 SELECT DISTINCT sort_key FROM posts JOIN follows USING (publisher)
@@ -88,9 +92,7 @@ class Course:
 
         self.act(follow_all)
         for user, followed in self.following.items():
-            self.sql.executemany(
-                "INSERT INTO follows VALUES (?, ?, 0, NULL)", [(user, each) for each in followed]
-            )
+            self.sql.executemany(CHANGES_OF["follow"], [(0, user, each) for each in followed])
 
     def change(self) -> None:
         """A user unfollows somebody, or follows somebody."""
@@ -98,19 +100,14 @@ class Course:
         user = self.random.choice(list(self.following))
         followed = self.following[user]
         if followed and self.random.random() < 0.5:
-            publisher = self.random.choice(sorted(followed))
-            followed.discard(publisher)
-            self.act(lambda world: requests.relate(world, "unfollow", user, publisher))
-            self.sql.execute(
-                "UPDATE follows SET ended = ? WHERE user = ? AND publisher = ? AND ended IS NULL",
-                (self.number, user, publisher),
-            )
-        elif (publisher := self.random.choice(self.publishers)) not in followed:
-            followed.add(publisher)
-            self.act(lambda world: requests.relate(world, "follow", user, publisher))
-            self.sql.execute(
-                "INSERT INTO follows VALUES (?, ?, ?, NULL)", (user, publisher, self.number)
-            )
+            verb, publisher = "unfollow", self.random.choice(sorted(followed))
+        else:
+            verb, publisher = "follow", self.random.choice(self.publishers)
+            if publisher in followed:
+                return
+        followed ^= {publisher}
+        self.act(lambda world: requests.relate(world, verb, user, publisher))
+        self.sql.execute(CHANGES_OF[verb], (self.number, user, publisher))
 
     def post(self) -> None:
         self.number += 1

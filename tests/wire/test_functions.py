@@ -55,7 +55,9 @@ def assert_does_the_main_job(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("transport", names.TRANSPORTS)
+@pytest.mark.parametrize(
+    "transport", [names.LIBCURL, pytest.param(names.BOTO3, marks=pytest.mark.slow)]
+)
 def test_the_functions_do_the_main_job_on_this_machine(
     transport: str, tls: Certificates, tmp_path: Path
 ) -> None:
