@@ -57,9 +57,3 @@ def test_nobody_goes_on_with_a_seed_whose_result_is_not_waited_for(
         results.throw(KeyboardInterrupt())  # type: ignore[attr-defined]
     assert multiprocessing.active_children() == []
     assert list(tmp_path.iterdir()) == []
-
-
-def test_every_seed_is_run_once_in_whatever_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    instead(monkeypatch, lambda seed, _kind: Result(seed, "ordinary", "boto3"))
-    found = [result.seed for result in simulation.run_all(range(50), 3)]
-    assert sorted(found) == list(range(50))

@@ -11,17 +11,13 @@ from typing import Any
 
 import pytest
 
-from fanfold import clock
 from fanfold.aws.answers import Lost
 from fanfold.aws.connections import DYNAMODB, Connections
 from fanfold.aws.curl import Client
 from fanfold.aws.retries import AT_A_TIME
-from fanfold.fanout.pacing import Pace
-from fanfold.fanout.policy import Delivery, Done
-from fanfold.fanout.transport import CONNECTIONS, run
-from fanfold.follows.ring import END, START, edge
+from fanfold.fanout.transport import CONNECTIONS
 from tests.wire.conftest import REGION, Certificates, environment
-from tests.wire.deliveries import ENTRY, WAYS, batch, by_client, by_delivery, call, make, transport
+from tests.wire.deliveries import WAYS, batch, by_client, by_delivery, call, make, transport
 from tests.wire.server import CLOSE, OK, RESET, SILENCE, Call, Reply, Server, refusal, reply
 from tests.wire.signatures import Signer
 
@@ -319,28 +315,3 @@ def test_if_one_of_calls_together_is_refused_for_good_none_is_left_in_flight(
     assert connections.finished(0) == []
     server.answer = lambda call: reply({"Again": call.operation})
     assert two_reads(client) == [{"Again": "GetItem"}, {"Again": "Query"}]
-
-
-@pytest.mark.parametrize("silent", ["Query", "BatchWriteItem"])
-def test_a_delivery_survives_unanswered_calls(
-    server: Server, env: dict[str, str], silent: str
-) -> None:
-    edges = sorted(edge(f"user-{number}") for number in range(100))
-    left = [4]
-
-    def answer(call: Call) -> Reply:
-        if call.operation == silent and left[0]:
-            left[0] = 0 if silent == "Query" else left[0] - 1
-            return Reply(b"", SILENCE)
-        page = {"Items": [{"edge": {"S": each}} for each in edges]}
-        return reply(page) if call.operation == "Query" else OK
-
-    server.answer = answer
-    delivery = Delivery(
-        start=START,
-        hi=END,
-        stop_at=clock.monotonic() + 60,
-        chance=clock.chance,
-        pace=Pace(10_000),
-    )
-    assert run(delivery, transport(connections_to(server, env)), ENTRY) == Done(100)

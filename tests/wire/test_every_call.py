@@ -63,10 +63,8 @@ def test_a_transaction_has_a_token_of_its_own(server: Server) -> None:
         Reply(b"", SILENCE),
         refused("TransactionInProgressException"),
         cancelled("TransactionConflict", "None"),
-        cancelled("ThrottlingError"),
-        refused("InternalServerError", "500 Internal Server Error"),
     ],
-    ids=["unseen", "unanswered", "in progress", "conflict", "throttled", "fault"],
+    ids=["unseen", "unanswered", "in progress", "conflict"],
 )
 def test_a_repeated_transaction_keeps_its_token(server: Server, bad: Reply) -> None:
     client = client_of(server)
