@@ -122,8 +122,8 @@ def test_a_straggler_delays_nobody_and_has_nobody_written_again(transport: str) 
                 assert written - filled == len(found.entries.keys() - found.only_filled)
                 checked += 1
             handed_back += any(WITH_STRAGGLER.search(line) for line in world.trace)
-    assert checked >= 6
-    assert handed_back >= 3
+    assert checked >= 4
+    assert handed_back >= 2
 
 
 def test_a_missing_guard_is_noticed_within_few_seeds() -> None:
