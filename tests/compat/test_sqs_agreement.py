@@ -10,7 +10,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -221,5 +221,8 @@ def test_the_model_of_sqs_answers_as_the_engine_does(
         with on_model() as model:
             expected = seen_on(model, program)
         assert expected
-        with nullcontext() if endpoint else mock_aws(), on_service(endpoint) as engine:
+        with ExitStack() as ends:
+            if endpoint is None:
+                ends.enter_context(mock_aws())
+            engine = ends.enter_context(on_service(endpoint))
             assert seen_on(engine, program) == expected, program.__name__

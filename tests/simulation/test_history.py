@@ -62,9 +62,7 @@ def test_a_late_edge_is_there_until_its_invocation_reads_the_row_again() -> None
         assert not late(other, work=Span(10, 20), at_ms=15).has_late_edge(0, 100)
 
 
-def test_a_late_edge_of_a_dead_invocation_stays_until_the_order_is_carried_out_or_reconciled() -> (
-    None
-):
+def test_a_late_edge_of_a_dead_invocation_stays_until_its_order_is_done_or_reconciled() -> None:
     unfollow = Wish(UNFOLLOW, 12, 14)
     carried_out = late(unfollow, work=Span(10), at_ms=15, orders=(Span(11, 75),))
     assert carried_out.has_late_edge(75, 80)
