@@ -1,4 +1,7 @@
-"""`fanfold preflight` reads what API Gateway reads of an issuer, over TLS, and within a limit."""
+"""`fanfold preflight` reads what API Gateway reads of an issuer, over TLS, and within a limit.
+
+Nor does it wait for an answer of AWS for long.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from botocore.exceptions import ReadTimeoutError
 
+from fanfold_cli.preflight import account
 from fanfold_cli.preflight import issuer as preflight_issuer
 from fanfold_cli.preflight.checks import Check, Status
 from fanfold_cli.preflight.issuer import DISCOVERY, MAX_BYTES, check_issuer, fetch
 from fanfold_client import connections
-from tests.wire.conftest import Certificates
+from tests.wire.conftest import REGION, Certificates
 from tests.wire.server import SILENCE, Call, Reply, Server, reply
 
 RSA = {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": "1"}
@@ -162,6 +167,12 @@ def test_only_the_certificates_that_boto3_uses_are_vouched_for(
     assert issuer.check().status is Status.OK
 
 
+def test_an_issuer_that_does_not_listen_fails() -> None:
+    found = check_issuer("https://127.0.0.1:9", fetch)
+    assert found.status is Status.FAILS
+    assert f"https://127.0.0.1:9{DISCOVERY} cannot be read" in found.sentence
+
+
 def test_the_proxy_of_the_environment_is_used_unless_the_host_is_excepted(
     serve: Callable[..., Server], issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,3 +195,15 @@ def test_an_answer_that_drips_is_given_up_as_a_whole(monkeypatch: pytest.MonkeyP
     found = check_issuer("https://issuer.example", fetch)
     given_up.set()
     assert (found.status, "did not answer in" in found.sentence) == (Status.FAILS, True)
+
+
+def test_an_endpoint_of_aws_that_says_nothing_is_given_up(
+    serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert account.ATTEMPTS * account.READ_SECONDS <= 30, "as docs/operations.md says"
+    silent = serve(lambda _call: Reply(b"", then=SILENCE))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", silent.url)
+    monkeypatch.setattr(account, "READ_SECONDS", 0.2)
+    with pytest.raises(ReadTimeoutError):
+        account.Account(REGION).number()
+    assert len(silent.calls) == account.ATTEMPTS
