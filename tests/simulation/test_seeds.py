@@ -108,7 +108,7 @@ def test_a_seed_repeats_its_run_in_another_process() -> None:
 def test_a_straggler_delays_nobody_and_has_nobody_written_again(transport: str) -> None:
     handed_back = checked = 0
     with installed():
-        for seed in range(12):
+        for seed in range(16):
             world = World(seed, transport)
             world.faults.rates = {**dict.fromkeys(world.faults.rates, 0.0), "hot": 1.0}
             world.run(play)
