@@ -189,45 +189,40 @@ def test_a_publish_whose_answer_was_lost_is_sent_again_with_its_key(
 
 
 @pytest.mark.parametrize(
-    ("status", "retry_after", "pause"),
+    ("retry_after", "pause"),
     [
-        (429, "7", 7.25),
-        (503, "soon", 0.75),
-        (503, "Tue, 24 Nov 2026 07:47:20 GMT", 20.25),
-        (503, "Tue, 24 Nov 2026 07:46:00 GMT", 0.75),  # it is over
+        ("7", 7.25),
+        ("soon", 0.75),
+        ("Tue, 24 Nov 2026 07:47:20 GMT", 20.25),
+        ("Tue, 24 Nov 2026 07:46:00 GMT", 0.75),  # it is over
     ],
 )
-def test_at_least_the_time_of_retry_after_is_waited_with_jitter(
-    server: Script, api: Fanfold, pauses: list[float], status: int, retry_after: str, pause: float
+def test_at_least_the_time_of_retry_after_is_waited_with_jitter_if_there_is_so_much(
+    server: Script, api: Fanfold, pauses: list[float], retry_after: str, pause: float
 ) -> None:
-    server.answers(status, {}, retry_after=retry_after).answers(202, ACCEPTED)
+    server.answers(503, {}, retry_after=retry_after).answers(202, ACCEPTED)
     assert api.publish() == ACCEPTED
     assert pauses == [pause]
-
-
-def test_what_passes_after_many_attempts_is_answered_if_there_is_time(
-    server: Script, connect: Connect, pauses: list[float]
-) -> None:
-    for _ in range(26):
-        server.answers(502, b"<html>Bad Gateway</html>")
-    server.answers(202, ACCEPTED)
-    retried: list[Failed] = []
-    api = connect(seconds=3600, on_retry=retried.append)
-    assert api.publish() == ACCEPTED
-    assert (len(server.requests), len(retried)) == (27, 26)
-    assert max(pauses) == 12  # three quarters of sixteen seconds
+    server.replies.clear()
+    server.answers(429, {}, retry_after="86400")
+    with pytest.raises(Refused) as refused:
+        api.unread()
+    assert (refused.value.retry_after, pauses, len(server.requests)) == (86400, [pause], 3)
 
 
 @pytest.mark.parametrize("status", [LOST, 429, 502, 503, 504])
-def test_no_attempt_begins_after_the_deadline(
-    server: Script, api: Fanfold, pauses: list[float], status: int
+def test_what_may_pass_is_tried_again_until_the_deadline(
+    server: Script, connect: Connect, pauses: list[float], status: int
 ) -> None:
     server.answers(status, {})
+    retried: list[Failed] = []
+    api = connect(seconds=360, on_retry=retried.append)
     with pytest.raises(Failed) as failed:
         api.publish()
     assert failed.value.may_pass
-    assert api.seconds - 12 <= sum(pauses) < api.seconds
-    assert len(server.requests) == len(pauses) + 1
+    assert api.seconds - 24 <= sum(pauses) < api.seconds
+    assert max(pauses) == 12  # three quarters of sixteen seconds
+    assert len(server.requests) - 1 == len(retried) == len(pauses)
 
 
 def test_an_answer_that_drips_is_given_up_when_the_time_is_over(
@@ -255,13 +250,7 @@ def test_threads_keep_their_connections(server: Script, api: Fanfold) -> None:
 
 @pytest.mark.parametrize(
     ("statuses", "may_be_done"),
-    [
-        ([404], False),
-        ([LOST, 403], True),
-        ([503, 404], True),
-        ([500], True),
-        ([LOST], True),
-    ],
+    [([404], False), ([LOST, 403], True), ([503, 404], True), ([500], True), ([LOST], True)],
 )
 def test_a_failed_publish_tells_its_key_and_whether_it_may_have_been_carried_out(
     server: Script, api: Fanfold, statuses: list[int], may_be_done: bool
@@ -312,15 +301,6 @@ def test_a_repeated_edit_tells_how_long_ago_it_was_asked_for(
     assert server.requests[-1].header("request-age") == str(contract.MAX_REQUEST_AGE_MS)
 
 
-def test_a_wait_beyond_the_deadline_is_not_begun(
-    server: Script, api: Fanfold, pauses: list[float]
-) -> None:
-    server.answers(429, {}, retry_after="86400")
-    with pytest.raises(Refused) as refused:
-        api.unread()
-    assert (refused.value.retry_after, pauses, len(server.requests)) == (86400, [], 1)
-
-
 def test_a_problem_document_is_an_error_that_is_not_sent_again(
     server: Script, api: Fanfold
 ) -> None:
@@ -368,7 +348,7 @@ def test_a_500_of_a_gateway_is_tried_again_and_that_of_the_api_is_not(
 
 
 @pytest.mark.parametrize("content", [b"<html>Sign in to this network</html>", b"", b"\xff"])
-def test_an_answer_that_is_not_json_is_none_of_the_api(
+def test_an_answer_that_is_not_json_is_none_of_the_api_and_asked_for_again(
     server: Script, api: Fanfold, content: bytes
 ) -> None:
     server.answers(200, content).answers(200, {"unread": 3})
@@ -379,7 +359,7 @@ def test_an_answer_that_is_not_json_is_none_of_the_api(
         api.unread()
 
 
-@pytest.mark.parametrize("content", [{}, [], None, "hello", {"entries": []}])
+@pytest.mark.parametrize("content", [{}, [], None, {"entries": []}])
 def test_an_answer_without_what_is_due_is_none_of_the_api(
     server: Script, api: Fanfold, content: Any
 ) -> None:
@@ -406,69 +386,53 @@ MISTAKES: list[tuple[Callable[[Fanfold], Any], str]] = [
     (lambda api: api.timeline.page(before=HALF), "before holds half of a surrogate pair"),
     (lambda api: api.follow(HALF), "publisher_id holds half of a surrogate pair"),
     (lambda api: api.follow(""), "publisher_id cannot be ''"),
-    (lambda api: api.post(".."), r"ref_id cannot be '\.\.'"),
-    (lambda api: list(api.feed("..").older()), "publisher_id cannot be"),
+    (lambda api: list(api.feed("..").older()), r"publisher_id cannot be '\.\.'"),
 ]
 
 
-@pytest.mark.parametrize(("call", "sentence"), MISTAKES)
-def test_what_cannot_be_sent_is_a_value_error_of_one_sentence(
-    server: Script, api: Fanfold, call: Callable[[Fanfold], Any], sentence: str
-) -> None:
-    server.answers(200, PAGE)
-    with pytest.raises(ValueError, match=sentence) as mistake:
-        call(api)
-    assert type(mistake.value) is ValueError
+def test_what_cannot_be_sent_is_a_value_error_of_one_sentence(server: Script, api: Fanfold) -> None:
+    for call, sentence in MISTAKES:
+        with pytest.raises(ValueError, match=sentence) as mistake:
+            call(api)
+        assert type(mistake.value) is ValueError
+    for token in ("", "a\nb", "a b", "é", HALF):
+        for given in (token, lambda _, token=token: token):
+            with pytest.raises(ValueError, match="must be printable ASCII") as mistake:
+                Fanfold(server.url, given).unread()
+            assert not token or token not in str(mistake.value)
+    for seconds in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match="seconds must be more than 0"):
+            Fanfold(server.url, TOKEN, seconds=seconds)
     assert server.lines == []
 
 
-@pytest.mark.parametrize("token", ["", "a\nb", "a b", "é", HALF])
-def test_a_token_that_no_header_can_hold_is_refused_and_not_quoted(
-    server: Script, token: str
-) -> None:
-    for given in (token, lambda _: token):
-        with pytest.raises(ValueError, match="must be printable ASCII") as mistake:
-            Fanfold(server.url, given).unread()
-        assert not token or token not in str(mistake.value)
-    assert server.lines == []
-
-
-def test_where_nothing_listens_there_is_no_answer_and_the_request_is_named(server: Script) -> None:
+def test_where_nothing_listens_there_is_no_answer_and_the_request_is_named() -> None:
     api = Fanfold("http://127.0.0.1:1", TOKEN, seconds=1)
     with pytest.raises(NoAnswer, match=r"^GET http://127.0.0.1:1/v1/timeline/unread got no answer"):
         api.unread()
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "abc.execute-api.eu-west-1.amazonaws.com",
-        "localhost:4566",
-        "http://api.example.com",
-        "http://127.0.0.1.example.com",
-        "http://api.example.com\\@localhost",  # where a browser's rules and Python's differ
-        "ftp://localhost",
-        "https://",
-        "http://[nowhere",
-    ],
+IN_CLEAR = (
+    "",
+    "abc.execute-api.eu-west-1.amazonaws.com",
+    "localhost:4566",
+    "http://api.example.com",
+    "http://127.0.0.1.example.com",
+    "http://api.example.com\\@localhost",  # where a browser's rules and Python's differ
+    "ftp://localhost",
+    "https://",
+    "http://[nowhere",
 )
-def test_an_address_that_would_send_the_token_in_clear_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="is no address of the API: give the stack's output") as no:
-        Fanfold(url, TOKEN)
-    assert type(no.value) is ValueError
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
-def test_http_is_for_this_machine_alone(host: str) -> None:
-    Fanfold(f"http://{host}:4566/prefix/", TOKEN)
+def test_an_address_that_would_send_the_token_in_clear_beyond_this_machine_is_refused() -> None:
+    for url in IN_CLEAR:
+        with pytest.raises(ValueError, match="is no address of the API: give the stack's") as no:
+            Fanfold(url, TOKEN)
+        assert type(no.value) is ValueError
+    for host in ("127.0.0.1", "localhost", "[::1]"):
+        Fanfold(f"http://{host}:4566/prefix/", TOKEN)
     Fanfold("HTTPS://api.example.com", TOKEN, pool=fanfold_client.pool_for("http://a"))
-
-
-@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
-def test_a_call_has_some_time(seconds: float) -> None:
-    with pytest.raises(ValueError, match="seconds must be more than 0"):
-        Fanfold("http://localhost", TOKEN, seconds=seconds)
 
 
 def test_a_token_function_that_takes_all_the_time_leaves_none_to_send(
@@ -480,7 +444,7 @@ def test_a_token_function_that_takes_all_the_time_leaves_none_to_send(
     assert server.lines == []
 
 
-def test_after_a_401_the_token_function_is_asked_once_more(
+def test_each_attempt_asks_for_a_token_and_after_a_401_it_is_asked_for_another_one(
     server: Script, connect: Connect
 ) -> None:
     refused: list[str | None] = []
@@ -490,13 +454,12 @@ def test_after_a_401_the_token_function_is_asked_once_more(
         refused.append(rejected)
         return next(tokens)
 
-    server.answers(401, {"message": "Unauthorized"}).answers(200, {"unread": 0})
-    api = connect(token)
-    api.unread()
-    api.unread()
-    assert refused == [None, "old", None]
+    server.answers(503, {}).answers(401, {"message": "Unauthorized"}).answers(200, {"unread": 0})
+    connect(token).unread()
+    assert refused == [None, None, "new"]
     sent = [request.header("authorization") for request in server.requests]
     assert sent == ["Bearer old", "Bearer new", "Bearer newer"]
+    assert "secret" not in repr(Fanfold(server.url, "secret"))
 
 
 def test_a_second_401_is_told_and_so_is_the_first_of_a_token_that_stays(
@@ -543,19 +506,15 @@ def test_threads_whose_token_was_refused_share_the_renewed_one(
     assert asked == ["old"]
 
 
-def test_each_attempt_asks_for_the_token_of_its_time(server: Script, connect: Connect) -> None:
-    tokens = iter(["old", "new"])
-    api = connect(lambda _: next(tokens))
-    server.answers(503, {}).answers(200, {"unread": 0})
-    api.unread()
-    sent = [request.header("authorization") for request in server.requests]
-    assert sent == ["Bearer old", "Bearer new"]
-    assert "secret" not in repr(Fanfold(server.url, "secret"))
-
-
-def test_members_that_are_not_known_yet_do_no_harm(server: Script, api: Fanfold) -> None:
-    server.answers(200, {**PAGE, "entries": [{"ref_id": "r1", "new": 1}], "newer": {}})
-    assert list(api.timeline.older()) == [{"ref_id": "r1", "new": 1}]
+def test_older_goes_down_to_the_end_within_its_bounds_and_keeps_members_it_does_not_know(
+    server: Script, api: Fanfold
+) -> None:
+    server.answers(200, {"entries": entries("c"), "next": "n", "previous": "p", "partial": True})
+    last = [{"ref_id": "a", "new": 1}]
+    server.answers(200, {"entries": last, "next": None, "previous": "p", "newer": {}})
+    assert list(api.timeline.older(limit=2, until="2026-11-20")) == [*entries("c"), *last]
+    queries = [line.partition("?")[2] for line in server.lines]
+    assert queries == ["limit=2&to=2026-11-20", "limit=2&before=n&to=2026-11-20"]
 
 
 def test_a_body_is_sent_digit_for_digit_and_may_be_read_so(
@@ -587,39 +546,25 @@ def entries(*ref_ids: str) -> list[dict[str, str]]:
     return [{"ref_id": ref_id} for ref_id in ref_ids]
 
 
-def test_older_goes_down_to_the_end_within_its_bounds(server: Script, api: Fanfold) -> None:
-    server.answers(200, {"entries": entries("c"), "next": "n", "previous": "p", "partial": True})
-    server.answers(200, {"entries": entries("b", "a"), "next": None, "previous": "p"})
-    assert list(api.timeline.older(limit=2, until="2026-11-20")) == entries("c", "b", "a")
-    queries = [line.partition("?")[2] for line in server.lines]
-    assert queries == ["limit=2&to=2026-11-20", "limit=2&before=n&to=2026-11-20"]
-
-
-def test_newer_goes_up_while_there_is_more_and_shows_late_entries_once(
+def test_newer_goes_up_while_there_is_more_shows_late_entries_once_and_loses_no_page_by_a_failure(
     server: Script, api: Fanfold
 ) -> None:
     first = {"entries": entries("d", "late", "had"), "next": "n", "previous": "p1", "more": True}
-    server.answers(200, first)
-    server.answers(200, {"entries": entries("e", "late"), "next": "n", "previous": "p2"})
-    pages = list(api.timeline.newer("p0", have={"had"}))
-    assert [page["entries"] for page in pages] == [entries("d", "late"), entries("e")]
-    assert [page["previous"] for page in pages] == ["p1", "p2"]
-    queries = [line.partition("?")[2] for line in server.lines]
-    assert queries == ["limit=100&after=p0", "limit=100&after=p1"]
-
-
-def test_a_page_that_came_before_a_failure_is_not_lost(server: Script, api: Fanfold) -> None:
-    server.answers(200, {"entries": entries("d"), "next": "n", "previous": "p1", "more": True})
-    server.answers(404, PROBLEM)
-    pages = api.timeline.newer("p0")
-    assert next(pages)["previous"] == "p1"
+    second = {"entries": entries("e", "late"), "next": "n", "previous": "p2", "more": True}
+    server.answers(200, first).answers(200, second).answers(404, PROBLEM)
+    pages = api.timeline.newer("p0", have={"had"})
+    found = [next(pages), next(pages)]
+    assert [page["entries"] for page in found] == [entries("d", "late"), entries("e")]
+    assert [page["previous"] for page in found] == ["p1", "p2"]
     with pytest.raises(Refused):
         next(pages)
+    queries = [line.partition("?")[2] for line in server.lines]
+    assert queries == ["limit=100&after=p0", "limit=100&after=p1", "limit=100&after=p2"]
 
 
-def test_the_client_is_short() -> None:
-    folder = Path(fanfold_client.__file__).parent
+def test_the_client_is_typed_and_short() -> None:
     # Results are of `fanfold.answers`, which is Any to whom one of the two is missing.
-    for package in (folder, Path(contract.__file__).parent):
-        assert (package / "py.typed").is_file()
-    assert len((folder / "client.py").read_text().splitlines()) < 200
+    for module in (fanfold_client, contract):
+        assert (Path(module.__file__ or "").parent / "py.typed").is_file()
+    lines = (Path(fanfold_client.__file__).parent / "client.py").read_text().splitlines()
+    assert len(lines) < 200
