@@ -27,9 +27,13 @@ def judged(*rows: Row, prefix: str = "") -> Verdict:
     return judge({"one": POST}, rows, prefix=prefix)
 
 
-def test_rows_as_published_are_right() -> None:
+def test_rows_as_published_are_right_and_those_of_others_are_passed_over() -> None:
     verdict = judged(*RIGHT)
     assert (verdict.right, verdict.expected, list(verdict.failures())) == (2, 2, [])
+    other = Row("somebody", f"{AT}#else", "ada")
+    assert list(judged(*RIGHT, other, prefix="v1-").failures()) == []
+    # But on a stage of its own they are counted.
+    assert judged(*RIGHT, other).faults == Counter(unknown=1)
 
 
 @pytest.mark.parametrize(
@@ -44,40 +48,24 @@ def test_rows_as_published_are_right() -> None:
         ((), "2 rows are missing"),
     ],
 )
-def test_a_spoiled_table_fails_with_a_sentence(rows: tuple[Row, ...], fault: str) -> None:
+def test_a_spoiled_table_fails_with_a_sentence_and_at_most_five_examples(
+    rows: tuple[Row, ...], fault: str
+) -> None:
     (failure,) = judged(*rows).failures()
     assert failure.startswith(fault)
     assert "v1-" in failure
-
-
-def test_rows_of_others_in_the_same_tables_are_passed_over_and_counted_on_a_stage_of_its_own() -> (
-    None
-):
-    other = Row("somebody", f"{AT}#else", "ada")
-    assert list(judged(*RIGHT, other, prefix="v1-").failures()) == []
-    assert judged(*RIGHT, other).faults == Counter(unknown=1)
-
-
-def test_a_report_shows_at_most_five_examples_of_a_fault_and_counts_all() -> None:
     many = replace(POST, followers=frozenset(f"v1-{number}" for number in range(9)))
     (failure,) = judge({"one": many}, (), prefix="").failures()
     assert failure.startswith("9 rows are missing")
     assert failure.count(" one") == 5
 
 
-@pytest.mark.parametrize(
-    ("name", "stage"), [("Fanfold-verify", "verify"), ("Fanfold-verify-anna", "verify-anna")]
-)
-def test_a_stack_of_this_command_is_a_stage_of_its_own(name: str, stage: str) -> None:
-    assert stage_of(name) == stage
-
-
-@pytest.mark.parametrize(
-    "name", ["Fanfold-prod", "Fanfold-dev", "verify", "Fanfold-verify-", "Fanfold-verify-A", "x"]
-)
-def test_no_other_stack_is_touched_whatever_it_is_called(name: str) -> None:
-    with pytest.raises(ExpectedError, match="is no stack of this command"):
-        stage_of(name)
+def test_a_stack_of_this_command_is_a_stage_of_its_own_and_no_other_is_touched() -> None:
+    for stage in ("verify", "verify-anna"):
+        assert stage_of(f"Fanfold-{stage}") == stage
+    for name in ("Fanfold-prod", "verify", "Fanfold-verify-", "Fanfold-verify-A", "x"):
+        with pytest.raises(ExpectedError, match="is no stack of this command"):
+            stage_of(name)
 
 
 def test_the_forecast_is_that_of_fanfold_cost_and_the_follows() -> None:
@@ -89,9 +77,7 @@ def test_the_forecast_is_that_of_fanfold_cost_and_the_follows() -> None:
     assert expected.write_units == 6 * sum(units.values()) + 5 * 10_100
     assert expected.entries == 6 * 10_100
     assert expected.at_most >= MARGIN * expected.dollars > MARGIN * expected.dynamodb_dollars
-
-
-def test_the_large_publisher_is_left_alone_by_troubles() -> None:
+    # The large publisher is left alone by troubles, if there is another.
     assert Record("v1", (100, 10_000, script.LARGE)).troubled == [100, 10_000]
     assert Record("v1", (script.LARGE,)).troubled == [script.LARGE]
 
@@ -126,28 +112,22 @@ SECRETS = (
 )
 
 
-@pytest.mark.parametrize("secret", SECRETS)
-def test_a_report_names_no_account_token_or_address(secret: str, tmp_path: Path) -> None:
-    report = Report({"run": {"began": AT, "why": [f"it said ({secret}), twice: {secret}"]}})
-    report.failures.append(f"An error of {secret}.")
-    report.skip("all", f"because of '{secret}'")
-    for path in report.write(tmp_path, "report"):
-        text = path.read_text()
-        assert secret not in text
-        assert AT in text
-    assert scrubbed(f"a {secret} b").startswith("a [")
+def test_a_report_names_no_account_token_or_address(tmp_path: Path) -> None:
+    for secret in SECRETS:
+        report = Report({"run": {"began": AT, "why": [f"it said ({secret}), twice: {secret}"]}})
+        report.failures.append(f"An error of {secret}.")
+        report.skip("all", f"because of '{secret}'")
+        for path in report.write(tmp_path, "report"):
+            text = path.read_text()
+            assert secret not in text
+            assert AT in text
+        assert scrubbed(f"a {secret} b").startswith("a [")
 
 
 def test_a_report_is_readable_and_says_what_failed_and_what_was_skipped(tmp_path: Path) -> None:
-    report = Report(
-        {
-            "run": {"sizes": [100, 10_000]},
-            "posts": [
-                {"followers": 10_000, "door": "HTTP", "p50_seconds": 1.25, "p99_seconds": None}
-            ],
-            "rows": {"expected": 20_200, "right": 20_200},
-        }
-    )
+    post = {"followers": 10_000, "door": "HTTP", "p50_seconds": 1.25, "p99_seconds": None}
+    rows = {"expected": 20_200, "right": 20_200}
+    report = Report({"run": {"sizes": [100, 10_000]}, "posts": [post], "rows": rows})
     report.skip("cost", "the engine counts | nothing")
     _, as_text = report.write(tmp_path, "report")
     text = as_text.read_text()
@@ -167,9 +147,5 @@ def test_a_run_on_the_engine_forecasts_no_cost() -> None:
         for local in (False, True)
     )
     assert locally.keys() == {"entries", "follows", "posts", "write_units"}
-    assert on_aws.keys() - locally.keys() == {
-        "dynamodb_dollars",
-        "lambda_dollars",
-        "dollars",
-        "at_most_dollars",
-    }
+    dollars = {f"{what}dollars" for what in ("", "dynamodb_", "lambda_", "at_most_")}
+    assert on_aws.keys() - locally.keys() == dollars
