@@ -3,6 +3,7 @@
 import threading
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from urllib3.exceptions import ProtocolError
@@ -48,28 +49,22 @@ def planned(segments: int, pending: set[int], **values: Any) -> Fanout:
         (planned(4, {0, 1, 3}), list(range(128, 192))),
         (planned(4, set()), list(range(CELLS))),
         (planned(1024, {0, 1, 2, 3, 5}), list(range(2, CELLS))),
+        # A segment that was handed back is shown as far as it came.
+        *(
+            (planned(4, {0, 1, 2, 3}, resume={1: Resume(position, 10)}), list(range(64, end)))
+            for position, end in (
+                ("4000000000000000", 64),
+                ("6000000000000000", 96),
+                ("6000000000000000~", 96),
+                (ring.behind_all("8000000000000000"), 128),
+            )
+        ),
     ],
 )
-def test_the_ring_has_the_segments_that_the_ledger_says_are_done(
-    row: Fanout, cells: list[int]
-) -> None:
+def test_the_ring_has_what_the_ledger_says_is_done(row: Fanout, cells: list[int]) -> None:
     assert full(row) == cells
-
-
-@pytest.mark.parametrize(
-    ("position", "cells"),
-    [
-        ("4000000000000000", 0),
-        ("6000000000000000", 32),
-        ("6000000000000000~", 32),
-        (ring.behind_all("8000000000000000"), 64),
-    ],
-)
-def test_a_segment_that_was_handed_back_is_shown_as_far_as_it_came(
-    position: str, cells: int
-) -> None:
-    row = planned(4, {0, 1, 2, 3}, resume={1: Resume(position, 10)})
-    assert full(row) == list(range(64, 64 + cells))
+    half = planned(512, set(range(0, 512, 2)))
+    assert set(rings.view(half).have) == {0.5}
 
 
 def test_a_post_in_a_channel_fills_the_ring_by_one_entry() -> None:
@@ -78,11 +73,6 @@ def test_a_post_in_a_channel_fills_the_ring_by_one_entry() -> None:
     assert set(ring.have) == {1.0}
     assert (ring.by, ring.share, ring.delivered, ring.entries) == ("channel", 1.0, 9_000, 1)
     assert rings.view(fanout(state="complete", delivered=9)).entries == 9
-
-
-def test_a_part_of_a_cell_is_a_part() -> None:
-    row = planned(512, set(range(0, 512, 2)))
-    assert set(rings.view(row).have) == {0.5}
 
 
 def reading() -> StackReading:
@@ -98,22 +88,12 @@ def test_the_ring_shows_the_largest_delivery_until_it_has_ended() -> None:
     assert source.choose([SMALL]) == SMALL
     assert source.choose([LARGE, SMALL]) == LARGE
     assert source.choose([replace(LARGE, followers=1000), SMALL]).fanout_id == "large"  # type: ignore[union-attr]
-    done = replace(LARGE, state="complete", completed_at=LATER)
-    assert source.choose([done, replace(SMALL, state="complete")]) == done
-
-
-def test_the_ring_goes_on_to_what_was_published_later() -> None:
-    source = reading()
     done = replace(LARGE, state="complete", completed_at=AT)
-    source.choose([done])
+    assert source.choose([done, replace(SMALL, state="complete")]) == done
+    # Then it goes on to what was published later, and leaves a post whose row has expired.
     new = replace(SMALL, state="complete", accepted_at=LATER)
     assert source.choose([new, done]) == new
-
-
-def test_a_post_whose_row_has_expired_leaves_the_ring() -> None:
-    source = reading()
-    source.choose([LARGE])
-    assert source.choose([SMALL]) == SMALL
+    assert source.choose([done]) == done
     assert source.choose([]) is None
 
 
@@ -137,29 +117,18 @@ LOCAL = watching.first_state(
 )
 
 
-class CloudFormation:
-    """Knows one stack."""
-
-    def __init__(self, **described: Any) -> None:
-        arn = "arn:aws:cloudformation:eu-central-1:123456789012:stack/Fanfold-prod/1"
-        self.described = {"StackId": arn, "StackName": "Fanfold-prod", **described}
-
-    def describe_stacks(self, **_: Any) -> Any:
-        return {"Stacks": [self.described]}
+ARN = "arn:aws:cloudformation:eu-central-1:123456789012:stack/Fanfold-prod/1"
 
 
 def test_a_reader_waits_three_seconds_for_an_api_that_is_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Down:
-        def request(self, *_: Any, **_options: Any) -> Any:
-            raise ProtocolError("The connection was closed.")
-
+    down = Mock(**{"request.side_effect": ProtocolError("The connection was closed.")})
     slept: list[float] = []
     monkeypatch.setattr(clock, "monotonic", lambda: sum(slept))
     monkeypatch.setattr(clock, "sleep", slept.append)
     monkeypatch.setattr(Deployment, "token", lambda *_: "token")
-    monkeypatch.setattr("fanfold_client.client.pool_for", lambda _: Down())
+    monkeypatch.setattr("fanfold_client.client.pool_for", lambda _: down)
     deployment = Deployment("eu-central-1", None, {names.API_URL_OUTPUT: "https://api.example"})
     reader = watching.reader_of(deployment, "bob")
     reader.look()
@@ -167,24 +136,23 @@ def test_a_reader_waits_three_seconds_for_an_api_that_is_down(
     assert 0 < sum(slept) < 3
 
 
-@pytest.mark.parametrize(
-    ("described", "is_protected"), [({"EnableTerminationProtection": True}, True), ({}, False)]
-)
+@pytest.mark.parametrize("described", [{"EnableTerminationProtection": True}, {}])
 def test_the_page_names_stack_account_and_region_and_knows_one_that_is_protected(
-    monkeypatch: pytest.MonkeyPatch, described: dict[str, bool], is_protected: bool
+    monkeypatch: pytest.MonkeyPatch, described: dict[str, bool]
 ) -> None:
-    monkeypatch.setattr(aws, "client", lambda *_: CloudFormation(**described))
-    for given in ("Fanfold-prod", CloudFormation().described["StackId"]):
+    found = {"StackId": ARN, "StackName": "Fanfold-prod", **described}
+    cloudformation = Mock(**{"describe_stacks.return_value": {"Stacks": [found]}})
+    monkeypatch.setattr(aws, "client", lambda *_: cloudformation)
+    for given in ("Fanfold-prod", ARN):
         state = watching.first_state(Deployment.on_aws(given), may_operate=False)
         assert state.where == "Fanfold-prod (account 123456789012, eu-central-1)"
-        assert state.is_protected is is_protected
+        assert state.is_protected is bool(described)
 
 
 class Clock:
-    """A monotonic clock that moves when it is told to."""
+    """A clock that moves when it is told to."""
 
-    def __init__(self) -> None:
-        self.at = 100.0
+    at = 100.0
 
     def monotonic(self) -> float:
         return self.at
@@ -193,14 +161,20 @@ class Clock:
         return int(self.at * 1000)
 
 
+@pytest.fixture
+def moved(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(watching, "clock", made)
+    return made
+
+
 def test_a_stack_on_aws_is_read_every_five_seconds_at_most_however_many_pages_ask(
-    monkeypatch: pytest.MonkeyPatch,
+    moved: Clock,
 ) -> None:
-    clock, reads = Clock(), list[float]()
-    monkeypatch.setattr(watching, "clock", clock)
+    reads = list[float]()
 
     def read(before: State) -> State:
-        reads.append(clock.at)
+        reads.append(moved.at)
         return before
 
     on_aws = watching.first_state(Deployment("eu-central-1", None, {}), may_operate=False)
@@ -208,7 +182,7 @@ def test_a_stack_on_aws_is_read_every_five_seconds_at_most_however_many_pages_as
     shown = Refreshing(on_aws, read)
     for _ in range(100):
         shown.content()
-        clock.at += 0.125
+        moved.at += 0.125
     assert reads == [100.0, 105.0, 110.0]
 
 
@@ -217,22 +191,19 @@ def fail(_: State) -> Any:
 
 
 def test_a_refresh_that_fails_is_told_with_the_age_of_what_is_shown_and_the_next_one_made(
-    monkeypatch: pytest.MonkeyPatch,
+    moved: Clock,
 ) -> None:
-    clock = Clock()
-
     def succeed(before: State) -> State:
-        return replace(before, failure="", read_at=clock.at)
+        return replace(before, failure="", read_at=moved.at)
 
     answers = iter([succeed, fail, succeed])
-    monkeypatch.setattr(watching, "clock", clock)
     shown = Refreshing(LOCAL, lambda before: next(answers)(before))
     assert shown.current().read_at == 100.0
-    clock.at += 18
+    moved.at += 18
     failed = shown.current()
     assert (failed.headline.title, failed.failure) == ("The stack cannot be read", "No answer.")
     assert failed.read_at == 100.0
-    clock.at += 1
+    moved.at += 1
     assert (shown.current().failure, shown.current().read_at) == ("", 119.0)
     assert [event.text for event in shown.current().events] == ["The stack answers again."]
 
@@ -250,13 +221,13 @@ def test_no_state_waits_for_what_is_looked_up_beside_it() -> None:
     assert looked.wait(30)
 
 
-def test_what_cannot_be_looked_up_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock()
-    monkeypatch.setattr(watching, "clock", clock)
+def test_what_cannot_be_looked_up_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, moved: Clock
+) -> None:
     monkeypatch.setattr(threading.Thread, "start", threading.Thread.run)
     shown = Refreshing(LOCAL, lambda before: before, lambda: fail(LOCAL))
     for _ in range(3):
-        clock.at += 1
+        moved.at += 1
         shown.current()
     assert [event.text for event in shown.current().events] == [
         "Followers and readers cannot be looked up: No answer."
