@@ -15,8 +15,6 @@ from fanfold_console.server import Bridge, Content, Doors, Forbidden, WrongReque
 
 pytestmark = pytest.mark.network
 
-OURS: Any = object()
-
 
 @dataclass(frozen=True)
 class Answer:
@@ -72,32 +70,30 @@ def call(
     return found
 
 
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        ("/", "text/html"),
-        ("/index.html", "text/html"),
-        ("/style.css", "text/css"),
-        ("/app.js", "text/javascript"),
-        ("/ring.js", "text/javascript"),
-    ],
-)
-def test_the_page_is_served_without_a_key_and_holds_none(
-    bridge: Bridge, path: str, kind: str
-) -> None:
-    answer = call(bridge, "GET", path, x_fanfold_key=None, origin=None)
-    assert answer.status == 200
-    assert answer.headers["content-type"].startswith(kind)
-    assert bridge.key.encode() not in answer.body
+PAGE = {
+    "/": "text/html",
+    "/index.html": "text/html",
+    "/style.css": "text/css",
+    "/app.js": "text/javascript",
+    "/ring.js": "text/javascript",
+}
+
+
+def test_the_page_is_served_without_a_key_and_holds_none(bridge: Bridge) -> None:
+    for path, kind in PAGE.items():
+        answer = call(bridge, "GET", path, x_fanfold_key=None, origin=None)
+        assert answer.status == 200
+        assert answer.headers["content-type"].startswith(kind)
+        assert bridge.key.encode() not in answer.body
 
 
 def test_the_page_loads_nothing_from_elsewhere_and_runs_no_inline_script(bridge: Bridge) -> None:
-    policy = call(bridge, "GET", "/").headers["content-security-policy"]
+    page = call(bridge, "GET", "/")
+    policy = page.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "script-src 'self';" in policy
     assert "unsafe" not in policy
-    page = call(bridge, "GET", "/").body.decode()
-    assert not re.search(r"(src|href)=.https?:|<script>|\son\w+=", page)
+    assert not re.search(r"(src|href)=.https?:|<script>|\son\w+=", page.body.decode())
 
 
 def test_the_state_is_what_the_console_says(bridge: Bridge) -> None:
@@ -107,110 +103,80 @@ def test_the_state_is_what_the_console_says(bridge: Bridge) -> None:
     assert "access-control-allow-origin" not in answer.headers
 
 
-def test_an_act_is_handed_on(bridge: Bridge) -> None:
+def test_an_act_is_handed_on_and_the_page_gets_the_sentence_of_what_failed(bridge: Bridge) -> None:
     answer = call(bridge, "POST", "/act", {"what": "kill"})
     assert (answer.status, json.loads(answer.body)) == (200, {"acted": {"what": "kill"}})
+    for what, status, sentence in (
+        ("forbidden", 403, "This console only reads."),
+        ("wrong", 400, "That cannot be meant."),
+        ("failed", 409, "The stack does not answer."),
+    ):
+        answer = call(bridge, "POST", "/act", {"what": what})
+        assert (answer.status, answer.error) == (status, sentence)
 
 
 ROUTES = [("GET", "/state", None), ("POST", "/act", {"what": "kill"})]
+ROUTE = pytest.mark.parametrize(("method", "path", "content"), ROUTES)
+ANY_PATH = pytest.mark.parametrize(("method", "path", "content"), [*ROUTES, ("GET", "/", None)])
 
 
-@pytest.mark.parametrize(("method", "path", "content"), ROUTES)
-@pytest.mark.parametrize("key", [None, "", "x", "ü", "A" * 43])
-def test_a_wrong_or_missing_key_is_refused(
-    bridge: Bridge, method: str, path: str, content: Any, key: str | None
-) -> None:
-    answer = call(bridge, method, path, content, x_fanfold_key=key)
-    assert answer.status == 401
-    assert "key" in answer.error
+@ROUTE
+def test_a_wrong_or_missing_key_is_refused(bridge, method, path, content) -> None:
+    for key in (None, "", "x", "ü", "A" * 43):
+        answer = call(bridge, method, path, content, x_fanfold_key=key)
+        assert answer.status == 401
+        assert "key" in answer.error
 
 
-@pytest.mark.parametrize(("method", "path", "content"), [*ROUTES, ("GET", "/", None)])
-@pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:{port}", "localhost:{port}", "127.0.0.1", "", None]
-)
-def test_a_foreign_host_is_refused_whatever_it_knows(
-    bridge: Bridge, method: str, path: str, content: Any, host: str | None
-) -> None:
-    answer = call(bridge, method, path, content, host=host and host.format(port=bridge.port))
-    assert answer.status in (400, 421)  # HTTP/1.1 wants a Host
-    assert b"open" not in answer.body
+@ANY_PATH
+def test_a_foreign_host_is_refused_whatever_it_knows(bridge, method, path, content) -> None:
+    port = bridge.port
+    hosts = ("evil.example", f"evil.example:{port}", f"localhost:{port}", "127.0.0.1", "", None)
+    for host in hosts:
+        answer = call(bridge, method, path, content, host=host)
+        assert answer.status in (400, 421)  # HTTP/1.1 wants a Host
+        assert b"open" not in answer.body
 
 
-@pytest.mark.parametrize(("method", "path", "content"), [*ROUTES, ("GET", "/", None)])
-@pytest.mark.parametrize(
-    "origin", ["https://evil.example", "null", "http://127.0.0.1", "http://localhost:{port}", ""]
-)
-def test_a_foreign_origin_is_refused_whatever_it_knows(
-    bridge: Bridge, method: str, path: str, content: Any, origin: str
-) -> None:
-    answer = call(bridge, method, path, content, origin=origin.format(port=bridge.port))
-    assert answer.status == 403
+@ANY_PATH
+def test_a_foreign_origin_is_refused_whatever_it_knows(bridge, method, path, content) -> None:
+    local = ("http://127.0.0.1", f"http://localhost:{bridge.port}")
+    for origin in ("https://evil.example", "null", "", *local):
+        assert call(bridge, method, path, content, origin=origin).status == 403
 
 
-@pytest.mark.parametrize(
-    "path", ["/nothing", "/../server.py", "/%2e%2e/server.py", "//etc/passwd", "/state?x=1", "*"]
-)
-def test_there_is_nothing_else(bridge: Bridge, path: str) -> None:
-    assert call(bridge, "GET", path).status == 404
-    assert call(bridge, "POST", path, {}).status == 404
+def test_there_is_nothing_else(bridge: Bridge) -> None:
+    up = ("/../server.py", "/%2e%2e/server.py", "//etc/passwd")
+    for path in ("/nothing", "/state?x=1", "*", *up):
+        assert call(bridge, "GET", path).status == 404
+        assert call(bridge, "POST", path, {}).status == 404
 
 
 @pytest.mark.parametrize(
     ("content", "headers", "status"),
     [
-        (b"{", {}, 400),
-        (b"[1]", {}, 400),
-        (b"[" * 9_000, {}, 400),
-        (b"\xff\xfe", {}, 400),
-        (b"{}", {"content_type": "text/plain"}, 415),
-        (b"{}", {"content_type": None}, 415),
-        (b"{}", {"content_length": None}, 411),
-        (b"{}", {"content_length": "-1"}, 411),
-        (b"{}", {"content_length": "\u0662"}, 411),
-        (b"{}", {"content_length": "10001"}, 413),
-        (b"{}", {"content_length": "9" * 5_000}, 413),
+        *((content, {}, 400) for content in (b"{", b"[1]", b"[" * 9_000, b"\xff\xfe")),
+        *((b"{}", {"content_type": kind}, 415) for kind in ("text/plain", None)),
+        *((b"{}", {"content_length": size}, 411) for size in (None, "-1", b"\xd9\xa2")),
+        *((b"{}", {"content_length": size}, 413) for size in ("10001", "9" * 5_000)),
     ],
 )
-def test_what_is_no_act_is_refused(
-    bridge: Bridge, content: bytes, headers: dict[str, Any], status: int
-) -> None:
-    if headers.get("content_length") == "\u0662":
-        headers = {"content_length": b"\xd9\xa2"}
+def test_what_is_no_act_is_refused(bridge, content, headers, status) -> None:
     assert call(bridge, "POST", "/act", content, **headers).status == status
 
 
-@pytest.mark.parametrize(
-    ("what", "status", "sentence"),
-    [
-        ("forbidden", 403, "This console only reads."),
-        ("wrong", 400, "That cannot be meant."),
-        ("failed", 409, "The stack does not answer."),
-    ],
-)
-def test_the_page_gets_the_sentence_of_what_failed(
-    bridge: Bridge, what: str, status: int, sentence: str
-) -> None:
-    answer = call(bridge, "POST", "/act", {"what": what})
-    assert (answer.status, answer.error) == (status, sentence)
+def test_what_is_no_request_of_the_page_is_refused_like_all_else(bridge: Bridge) -> None:
+    for method in ("HEAD", "PUT", "OPTIONS", "<b>"):
+        answer = call(bridge, method, "/state", origin="https://evil.example")
+        assert answer.status == 501
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+        assert answer.headers["connection"] == "close"
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+        assert method == "HEAD" or answer.error == "The bridge does not know that."
 
 
-@pytest.mark.parametrize("method", ["HEAD", "PUT", "DELETE", "OPTIONS", "<b>"])
-def test_what_is_no_request_of_the_page_is_refused_like_all_else(
-    bridge: Bridge, method: str
-) -> None:
-    answer = call(bridge, method, "/state", origin="https://evil.example")
-    assert answer.status == 501
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
-    assert answer.headers["connection"] == "close"
-    assert not [name for name in answer.headers if name.startswith("access-control")]
-    assert method == "HEAD" or answer.error == "The bridge does not know that."
-
-
-def test_the_key_is_long_and_new_each_time_and_no_browser_sends_it_in_a_path(
-    bridge: Bridge,
-) -> None:
+def test_the_key_is_long_and_new_each_time_and_no_browser_sends_it_in_a_path(bridge) -> None:
     with server.serving(Doors(dict, act)) as other:
         assert len(other.key) >= 43
         assert other.key != bridge.key

@@ -7,9 +7,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError
@@ -24,18 +24,11 @@ MESSAGE = {"url": "u", "handle": "h", "body": json.dumps(SEGMENT), "group": "", 
 WORK = f"import time; print({json.dumps(MESSAGE)!r}, flush=True); time.sleep(600)"
 
 
-@dataclass
-class Queue:
+def queue(*, has_it: bool) -> Mock:
     """Knows the message, unless it was deleted."""
-
-    has_it: bool
-    shown_after: list[int] = field(default_factory=list)
-
-    def change_message_visibility(self, *, VisibilityTimeout: int, **_: Any) -> None:  # noqa: N803
-        if not self.has_it:
-            error = {"Error": {"Code": "ReceiptHandleIsInvalid"}}
-            raise ClientError(error, "ChangeMessageVisibility")  # type: ignore[arg-type]
-        self.shown_after.append(VisibilityTimeout)
+    error: Any = {"Error": {"Code": "ReceiptHandleIsInvalid"}}
+    deleted = ClientError(error, "ChangeMessageVisibility")
+    return Mock(**{"change_message_visibility.side_effect": None if has_it else deleted})
 
 
 @pytest.fixture
@@ -57,7 +50,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[An
     eventually(lambda: all(each.stdout and each.stdout.closed for each in processes), patience=30)
 
 
-def pool_of(queue: Queue, folder: Path, told: list[str]) -> Pool:
+def pool_of(queue: Mock, folder: Path, told: list[str]) -> Pool:
     pool = Pool({}, queue, folder / "log", lambda _kind, text: told.append(text))
     eventually(lambda: pool.views()[0].state == "busy", patience=30)
     return pool
@@ -66,11 +59,12 @@ def pool_of(queue: Queue, folder: Path, told: list[str]) -> Pool:
 def test_a_kill_is_sigkill_to_the_worker_that_has_the_segment(
     started: list[Any], tmp_path: Path
 ) -> None:
-    queue, told = Queue(has_it=True), list[str]()
-    pool = pool_of(queue, tmp_path, told)
+    known, told = queue(has_it=True), list[str]()
+    pool = pool_of(known, tmp_path, told)
     pool.kill("post-1")
     assert started[0].wait(10) == -signal.SIGKILL
-    assert (pool.killed, queue.shown_after) == (1, [pools.SHOWN_AFTER])
+    (shown,) = known.change_message_visibility.call_args_list
+    assert (pool.killed, shown.kwargs["VisibilityTimeout"]) == (1, pools.SHOWN_AFTER)
     assert told[0].startswith("Worker 1 was killed at segment 1 of 4")
     eventually(lambda: len(started) == 2, patience=30)
     pool.close()
@@ -80,7 +74,7 @@ def test_a_kill_that_comes_after_the_segment_is_done_does_not_count(
     started: list[Any], tmp_path: Path
 ) -> None:
     told = list[str]()
-    pool = pool_of(Queue(has_it=False), tmp_path, told)
+    pool = pool_of(queue(has_it=False), tmp_path, told)
     with pytest.raises(ExpectedError, match="had just finished"):
         pool.kill("post-1")
     assert started[0].wait(10) == -signal.SIGKILL
