@@ -10,8 +10,10 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 from fanfold_cli import progress
@@ -52,6 +54,14 @@ def ended(alive: EngineState) -> EngineState:
     return replace(alive, pid_mark="another start", supervisor_mark="another start")
 
 
+def up(home: Home, *words: str) -> Result:
+    return CliRunner().invoke(app, ["local", "up", *words, "--home", str(home.path)])
+
+
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
@@ -60,22 +70,16 @@ def home(tmp_path: Path) -> Home:
 # The state of an engine
 
 
-def test_an_engine_is_running_if_its_process_is_alive(
-    home: Home, alive: EngineState, ended: EngineState
-) -> None:
+def test_an_engine_is_running_while_its_process_is_alive(home: Home, ended: EngineState) -> None:
     assert home.running() is None
+    process = subprocess.Popen([sys.executable, "-P", "-c", "input()"], stdin=subprocess.PIPE)
+    alive = state_of(process.pid)
     home.write_state(alive)
     assert home.read_state() == home.running() == alive
-    home.write_state(ended)
-    assert (home.read_state(), home.running()) == (ended, None)
-
-
-def test_an_engine_that_has_ended_is_not_running(home: Home) -> None:
-    process = subprocess.Popen([sys.executable, "-P", "-c", "input()"], stdin=subprocess.PIPE)
-    home.write_state(state_of(process.pid))
-    assert home.running() is not None
     process.communicate(b"\n")
     assert home.running() is None
+    home.write_state(ended)
+    assert (home.read_state(), home.running()) == (ended, None)
 
 
 def test_a_process_stays_the_same_in_another_time_zone_and_language(
@@ -95,21 +99,22 @@ def test_a_process_stays_the_same_in_another_time_zone_and_language(
     assert None not in marks
 
 
-@pytest.mark.parametrize(
-    "content", ["{", "", "[]", "null", "[" * 100_000, '{"pid": 5}', '{"pid": "5", "outputs": []}']
-)
-def test_a_damaged_state_file_counts_as_no_engine(home: Home, content: str) -> None:
-    home.state_file.write_text(content)
-    assert home.read_state() is None
-
-
-def test_the_state_file_of_another_version_still_names_its_engine(
+def test_the_state_file_of_another_version_names_its_engine_and_a_damaged_one_none(
     home: Home, alive: EngineState
 ) -> None:
     home.write_state(alive)
     raw = json.loads(home.state_file.read_text())
     home.state_file.write_text(json.dumps({**raw, "of_another_version": 1}))
     assert home.read_state() == alive
+    old = dict.fromkeys(("pid", "supervisor_pid", "port"), 1)
+    texts = ("pid_mark", "supervisor_mark", "endpoint", "started_at", "ends_at")
+    home.state_file.write_text(json.dumps({**old, **dict.fromkeys(texts, "x")}))
+    state = home.read_state()
+    assert state is not None
+    assert state.context == {}
+    for damaged in ("{", "", "[]", "[" * 100_000, '{"pid": 5}', '{"pid": "5", "outputs": []}'):
+        home.state_file.write_text(damaged)
+        assert home.read_state() is None
 
 
 @pytest.mark.parametrize("command", ["down", "up", "status"])
@@ -148,16 +153,13 @@ def test_a_missing_engine_and_a_missing_deployment_are_explained(
 def test_an_interrupted_up_says_whether_the_engine_stays(
     home: Home, alive: EngineState, monkeypatch: pytest.MonkeyPatch, is_running: bool
 ) -> None:
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(Cdk, "bootstrap", interrupt)
     monkeypatch.setattr(Cdk, "synthesize", lambda _: None)
     monkeypatch.setattr(engine, "start", interrupt)
     home.claim()
     if is_running:
         home.write_state(alive)
-    ran = CliRunner().invoke(app, ["local", "up", "--home", str(home.path)])
+    ran = up(home)
     assert (ran.exit_code, ran.stdout) == (130, "")
     stays = f"Interrupted: the engine (process {alive.pid}) keeps running"
     assert (stays if is_running else "Interrupted: no engine is running") in ran.stderr
@@ -166,14 +168,11 @@ def test_an_interrupted_up_says_whether_the_engine_stays(
 def test_an_interrupted_up_names_the_values_that_are_not_kept_yet(
     home: Home, alive: EngineState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(_: Cdk) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(Cdk, "synthesize", interrupt)
     home.claim()
     home.write_state(replace(alive, bootstrapped=True, context={"max_follows": "50"}))
     given = ("-c", "channel_threshold=3", "-c", "max_follows=")
-    ran = CliRunner().invoke(app, ["local", "up", *given, "--home", str(home.path)])
+    ran = up(home, *given)
     assert ran.exit_code == 130
     again = f"`fanfold local up {shlex.join(given)} --home {home.path}` goes on"
     assert again in ran.stderr
@@ -194,10 +193,6 @@ def test_an_engine_whose_start_is_interrupted_is_ended(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     supervisor = subprocess.Popen([sys.executable, "-P", "-c", "import time; time.sleep(60)"])
-
-    def interrupt(*_: object) -> bool:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(engine, "_can_bind", lambda _port: True)
     monkeypatch.setattr("fanfold_cli.local.engine.subprocess.Popen", lambda *_, **__: supervisor)
     monkeypatch.setattr(processes, "wait_until", interrupt)
@@ -212,12 +207,9 @@ def test_what_an_ended_engine_has_left_is_awaited_in_a_sentence(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise ExpectedError("Enough.")
-
     monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.05)
     monkeypatch.setattr(engine, "stop", lambda *_: time.sleep(0.5))
-    monkeypatch.setattr(engine, "start", refuse)
+    monkeypatch.setattr(engine, "start", Mock(side_effect=ExpectedError("Enough.")))
     home.claim()
     home.write_state(ended)
     with pytest.raises(ExpectedError, match="Enough"):
@@ -251,12 +243,12 @@ def test_an_unusable_directory_is_answered_with_a_sentence(tmp_path: Path, name:
     assert isinstance(down.exception, ExpectedError) or "No engine is running" in down.stderr
 
 
-@pytest.mark.parametrize("port", ["-1", "0", "80", "65536", "99999"])
-def test_a_port_out_of_range_is_refused(tmp_path: Path, port: str) -> None:
-    ran = CliRunner().invoke(app, ["local", "up", "--home", str(tmp_path), "--port", port])
-    assert ran.exit_code == 2
-    assert f"--port must be from 1024 to 65535, not {port}." in ran.stderr
-    assert files_below(tmp_path) == []
+def test_a_port_out_of_range_is_refused(home: Home) -> None:
+    for port in ("-1", "80", "1023", "65536"):
+        ran = up(home, "--port", port)
+        assert ran.exit_code == 2
+        assert f"--port must be from 1024 to 65535, not {port}." in ran.stderr
+    assert files_below(home.path) == []
 
 
 # Directories that are no homes
@@ -292,18 +284,18 @@ def test_up_down_and_the_engine_leave_a_foreign_directory_alone(
     assert files_below(tmp_path) == before
 
 
-@pytest.mark.parametrize("name", [".", "new/er"])
-def test_an_empty_or_absent_directory_can_be_claimed_repeatedly(tmp_path: Path, name: str) -> None:
-    home = Home(tmp_path / name)
-    home.claim()
-    assert home.is_ours()
-    (home.path / "engine.log").touch()
-    home.claim()
-
-
-def test_down_leaves_an_empty_directory_empty(tmp_path: Path) -> None:
+def test_an_empty_or_absent_directory_can_be_claimed_repeatedly_and_down_leaves_it(
+    tmp_path: Path,
+) -> None:
     assert not deploy.take_down(Home(tmp_path))
     assert files_below(tmp_path) == []
+    (tmp_path / "empty").mkdir()
+    for name in ("empty", "new/er"):
+        home = Home(tmp_path / name)
+        home.claim()
+        assert home.is_ours()
+        (home.path / "engine.log").touch()
+        home.claim()
 
 
 def test_down_deletes_the_data_in_a_home(home: Home, ended: EngineState) -> None:
@@ -314,11 +306,12 @@ def test_down_deletes_the_data_in_a_home(home: Home, ended: EngineState) -> None
     assert files_below(home.path) == [MARKER, "lock"]
 
 
-@pytest.mark.parametrize("file", ["state.json", "engine.log"])
 def test_a_default_home_that_is_older_than_the_marker_is_recognized(
-    home: Home, monkeypatch: pytest.MonkeyPatch, file: str
+    home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(homes, "DEFAULT", home.path)
     assert not home.is_ours()
-    (home.path / file).touch()
-    assert home.is_ours()
+    for name in ("state.json", "engine.log"):
+        (home.path / name).touch()
+        assert home.is_ours()
+        (home.path / name).unlink()

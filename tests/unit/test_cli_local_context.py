@@ -1,6 +1,5 @@
 """The values of `fanfold local up -c`, without an engine."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,7 @@ def test_values_are_kept_changed_and_given_up() -> None:
     assert context.merged(kept, {}) == kept
     assert context.merged(kept, {"backfill": "3"}) == {"backfill": "3", "max_follows": "50"}
     assert context.merged(kept, {"backfill": ""}) == {"max_follows": "50"}
-
-
-def test_a_value_may_hold_an_equals_sign_and_has_no_spaces_around_it() -> None:
+    assert context.words({"b": "1", "a": "2"}) == context.words({"a": "2", "b": "1"})
     assert context.read([" a = b=c "], example="a=b") == {"a": "b=c"}
 
 
@@ -28,10 +25,6 @@ def test_what_is_not_a_name_and_a_value_is_refused(text: str) -> None:
     ran = CliRunner().invoke(app, ["local", "up", "-c", text])
     assert isinstance(ran.exception, WrongValue)
     assert "-c must be NAME=VALUE, such as backfill=10" in str(ran.exception)
-
-
-def test_the_order_of_the_values_is_not_a_change() -> None:
-    assert context.words({"b": "1", "a": "2"}) == context.words({"a": "2", "b": "1"})
 
 
 def test_the_app_in_the_directory_judges() -> None:
@@ -46,13 +39,3 @@ def test_a_refused_value_starts_no_engine(tmp_path: Path) -> None:
         deploy.bring_up(home, given={"stage": "prod"})
     assert home.read_state() is None
     assert not home.log.exists()
-
-
-def test_an_engine_of_a_version_without_values_has_none(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    old = dict.fromkeys(("pid", "supervisor_pid", "port"), 1)
-    texts = ("pid_mark", "supervisor_mark", "endpoint", "started_at", "ends_at")
-    home.state_file.write_text(json.dumps({**old, **dict.fromkeys(texts, "x")}))
-    state = home.read_state()
-    assert state is not None
-    assert state.context == {}
