@@ -42,12 +42,9 @@ def test_every_locked_package_has_one_version_and_its_hashes(lock: str) -> None:
     assert all("--hash=sha256:" in entry for entry in entries)
 
 
-def test_tests_run_the_versions_that_lambda_runs() -> None:
+def test_tests_run_the_versions_that_lambda_runs_and_builds_the_locked_backend() -> None:
     assert pins(RUN_TIME) <= pins(WITH_BOTO3) <= pins(DEVELOPMENT)
     assert pins(UV) <= pins(DEVELOPMENT)
-
-
-def test_the_build_backend_is_the_locked_one() -> None:
     (requirement,) = re.findall(r'^requires = \["(.*)"\]$', read("pyproject.toml"), re.MULTILINE)
     assert tuple(requirement.split("==")) in {pin[:2] for pin in pins(DEVELOPMENT)}
 
