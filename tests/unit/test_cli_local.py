@@ -3,8 +3,10 @@
 import json
 import socket
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 from fanfold_cli import aws
@@ -105,45 +107,28 @@ def test_the_source_hash_changes_only_with_files_that_a_synthesis_may_read(tmp_p
     empty = assembly.source_hash(tmp_path)
     assert {hash_with(name) for name in IGNORED} == {empty}
     hashes = [empty, *(hash_with(name) for name in SOURCES)]
+    # A link to nothing is a source by its target, and stops nothing.
+    link = tmp_path / "infra/gone.py"
+    for target in ("nowhere", "elsewhere"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(tmp_path / target)
+        hashes.append(assembly.source_hash(tmp_path))
+    (tmp_path / "elsewhere").write_text("new")
+    hashes.append(assembly.source_hash(tmp_path))
     assert len(set(hashes)) == len(hashes)
     assert {hash_with(name) for name in IGNORED} == {hashes[-1]}
 
 
-def test_a_link_to_nothing_is_a_source_by_its_target_and_stops_nothing(tmp_path: Path) -> None:
-    (tmp_path / "infra").mkdir()
-    link = tmp_path / "infra/gone.py"
-    hashes = set()
-    for target in ("nowhere", "elsewhere"):
-        link.unlink(missing_ok=True)
-        link.symlink_to(tmp_path / target)
-        hashes.add(assembly.source_hash(tmp_path))
-    (tmp_path / "elsewhere").write_text("new")
-    hashes.add(assembly.source_hash(tmp_path))
-    assert len(hashes) == 3
-
-
-def test_a_source_that_cannot_be_read_is_named_in_a_sentence(
+def test_a_source_that_cannot_be_read_is_named_before_an_engine_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "app.py").touch()
-
-    def refuse(_path: Path) -> bytes:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    refusal = PermissionError(13, "Permission denied")
+    monkeypatch.setattr(Path, "read_bytes", Mock(side_effect=refusal))
+    monkeypatch.setattr(engine, "start", lambda *_, **__: pytest.fail("It was started."))
     with pytest.raises(ExpectedError, match=r"app\.py cannot be read: Permission denied"):
         assembly.source_hash(tmp_path)
-
-
-def test_sources_are_read_before_an_engine_is_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(_directory: Path) -> str:
-        raise ExpectedError("app.py cannot be read.")
-
-    monkeypatch.setattr(assembly, "source_hash", refuse)
-    monkeypatch.setattr(engine, "start", lambda *_, **__: pytest.fail("It was started."))
-    with pytest.raises(ExpectedError, match="cannot be read"):
+    with pytest.raises(ExpectedError, match="cannot be read: Permission denied"):
         deploy.bring_up(Home(tmp_path / "home"))
 
 
@@ -164,33 +149,29 @@ def test_a_port_in_use_is_refused_with_the_option_to_change(tmp_path: Path) -> N
             engine.start(Home(tmp_path), lifetime_seconds=1, port=taken.getsockname()[1])
 
 
-def test_status_without_an_engine_is_a_json_object_and_exit_code_1(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["local", "status", "--json", "--home", str(tmp_path)])
-    assert result.exit_code == 1
-    assert json.loads(result.stdout) == {"running": False, "home": str(tmp_path)}
+def test_without_an_engine_status_is_a_failure_and_down_is_none(tmp_path: Path) -> None:
+    def local(*words: str) -> Result:
+        return CliRunner().invoke(app, ["local", *words, "--home", str(tmp_path / "none")])
+
+    status, down, as_json = local("status", "--json"), local("down"), local("down", "--json")
+    assert status.exit_code == 1
+    assert json.loads(status.stdout) == {"running": False, "home": str(tmp_path / "none")}
+    assert (down.exit_code, down.stdout) == (0, "")
+    assert "No engine is running" in down.stderr
+    assert as_json.exit_code == 0
+    assert json.loads(as_json.stdout) == {"ended": False, "home": str(tmp_path / "none")}
 
 
-def test_down_without_an_engine_is_no_failure(tmp_path: Path) -> None:
-    down = ["local", "down", "--home", str(tmp_path / "none")]
-    result = CliRunner().invoke(app, down)
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert "No engine is running" in result.stderr
-    result = CliRunner().invoke(app, [*down, "--json"])
-    assert result.exit_code == 0
-    assert json.loads(result.stdout) == {"ended": False, "home": str(tmp_path / "none")}
-
-
-@pytest.mark.parametrize("command", [["fanout", "list"], ["token", "--user", "ada"]])
 def test_the_advice_to_start_an_engine_keeps_the_home_that_was_given(
-    tmp_path: Path, command: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = tmp_path / "my home"
-    result = CliRunner().invoke(app, [*command, "--home", str(given)])
-    assert f"start one with `fanfold local up --home '{given}'`" in str(result.exception)
+    advice = f"start one with `fanfold local up --home '{given}'`"
+    for command in (["fanout", "list"], ["token", "--user", "ada"], ["local", "env"]):
+        result = CliRunner().invoke(app, [*command, "--home", str(given)])
+        assert advice in str(result.exception)
+        assert "--stack" not in str(result.exception) or command[0] != "local"
     status = CliRunner().invoke(app, ["local", "status", "--home", str(given)])
     assert f"`fanfold local up --home '{given}'`" in status.stderr
-
-
-def test_the_default_home_needs_no_option(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(home, "DEFAULT", tmp_path)
     assert Home(tmp_path).command("up --fresh") == "`fanfold local up --fresh`"

@@ -26,27 +26,16 @@ def why_not(path: str, headers: Mapping[str, str], kind: str = "http") -> str | 
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:4566", "localhost:4566", "LOCALHOST", "[::1]:4566"])
-@pytest.mark.parametrize("key", [KEY, "that of a role"])
-def test_those_who_know_the_key_are_served_by_every_name_of_this_machine(
-    host: str, key: str
-) -> None:
-    assert why_not("/2015-03-31/functions", {"Host": host, **signed(key)}) is None
+def test_those_who_know_the_key_are_served_by_every_name_of_this_machine(host: str) -> None:
+    for key in (KEY, "that of a role"):
+        assert why_not("/2015-03-31/functions", {"Host": host, **signed(key)}) is None
+    assert why_not(API, signed(KEY), kind="websocket") is not None
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {},
-        signed("test"),
-        signed(""),
-        {"Authorization": KEY},
-    ],
-)
-@pytest.mark.parametrize(
-    "path", ["/", "/2015-03-31/functions", "/_ministack/reset", "/pool/.well-known/jwks.json"]
-)
-def test_nobody_else_is(path: str, headers: Mapping[str, str]) -> None:
-    assert "those who know its key" in (why_not(path, headers) or "")
+@pytest.mark.parametrize("headers", [{}, signed("test"), signed(""), {"Authorization": KEY}])
+def test_nobody_else_is(headers: Mapping[str, str]) -> None:
+    for path in ("/", "/2015-03-31/functions", "/_ministack/reset", "/pool/.well-known/jwks.json"):
+        assert "those who know its key" in (why_not(path, headers) or "")
 
 
 @pytest.mark.parametrize(
@@ -57,22 +46,12 @@ def test_a_page_reaches_the_http_api_alone_even_with_the_key(headers: Mapping[st
     assert "Pages may call" in (why_not("/", {**headers, **signed(KEY)}) or "")
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "",
-        "evil.example",
-        "127.0.0.1.evil.example:4566",
-        "abc.execute-api.localhost",
-        "localhost.",
-        "[::2]",
-    ],
-)
-def test_a_foreign_name_reaches_nothing(host: str) -> None:
-    for path in ("/", API):
-        assert "127.0.0.1 and localhost alone" in (
-            why_not(path, {"Host": host, **signed(KEY)}) or ""
-        )
+def test_a_foreign_name_reaches_nothing() -> None:
+    nearly = ("127.0.0.1.evil.example:4566", "abc.execute-api.localhost", "localhost.")
+    for host in ("", "evil.example", "[::2]", *nearly):
+        for path in ("/", API):
+            said = why_not(path, {"Host": host, **signed(KEY)}) or ""
+            assert "127.0.0.1 and localhost alone" in said
 
 
 @pytest.mark.parametrize(
@@ -85,7 +64,6 @@ def test_a_foreign_name_reaches_nothing(host: str) -> None:
         "/x/_aws/execute-api/abc123/v1/timeline",
         "//_aws/execute-api/abc123/v1/timeline",
         "/_aws/lambda-url/abc123/",
-        "/restapis/abc123/v1/_user_request_/timeline",
     ],
 )
 def test_only_the_path_of_an_http_api_is_open(path: str) -> None:
@@ -93,15 +71,14 @@ def test_only_the_path_of_an_http_api_is_open(path: str) -> None:
     assert why_not(path, {}) is not None
 
 
-def test_a_web_socket_is_refused() -> None:
-    assert why_not(API, signed(KEY), kind="websocket") is not None
-
-
-def test_a_header_that_is_no_text_is_not_taken_for_another() -> None:
-    raw = [(b"host", b"127.0.0.1"), (b"x", b"\xff\xfe"), (b"authorization", b"\xff")]
-    assert refusal({"type": "http", "path": "/", "headers": raw}, {KEY}.__contains__) is not None
-
-
-def test_two_hosts_must_both_be_this_machine() -> None:
-    raw = [(b"host", b"127.0.0.1"), (b"host", b"evil.example")]
-    assert refusal({"type": "http", "path": API, "headers": raw}, {KEY}.__contains__) is not None
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [
+        ("/", [(b"x", b"\xff\xfe"), (b"authorization", b"\xff")]),
+        (API, [(b"host", b"evil.example")]),
+    ],
+    ids=["no text", "two hosts"],
+)
+def test_no_header_is_taken_for_another(path: str, more: list[tuple[bytes, bytes]]) -> None:
+    raw = [(b"host", b"127.0.0.1"), *more]
+    assert refusal({"type": "http", "path": path, "headers": raw}, {KEY}.__contains__) is not None

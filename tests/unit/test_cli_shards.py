@@ -18,44 +18,34 @@ from fanfold_cli.console import ExpectedError, WrongValue
 from fanfold_cli.shard_report import Level, estimated
 
 
-def test_shards_without_edges_have_no_skew() -> None:
+def test_the_edges_of_a_shard_are_estimated_from_the_density_at_its_start() -> None:
+    chance = random.Random(1)
+    for level, shard in ((0, 0), (2, 0), (2, 3)):
+        width = ring.RING_SIZE >> level
+        edges = sorted(shard * width + chance.randrange(width) for _ in range(100_000))
+        reached = f"{edges[9_999]:016x}"
+        found = estimated(10_000, reached, level=level, shard=shard)
+        assert found == pytest.approx(100_000, rel=0.05)
     assert Level(1, [0, 0]).skew is None
 
 
-@pytest.mark.parametrize(("level", "shard"), [(0, 0), (2, 0), (2, 3)])
-def test_the_edges_of_a_shard_are_estimated_from_the_density_at_its_start(
-    level: int, shard: int
-) -> None:
-    chance = random.Random(1)
-    width = ring.RING_SIZE >> level
-    edges = sorted(shard * width + chance.randrange(width) for _ in range(100_000))
-    reached = f"{edges[9_999]:016x}"
-    assert estimated(10_000, reached, level=level, shard=shard) == pytest.approx(100_000, rel=0.05)
-
-
-@pytest.mark.parametrize(
-    ("command", "given"),
-    [
-        (["shards", "show", "a#b"], "a#b"),
-        (["shards", "show", ""], ""),
-        (["shards", "grow", "a b", "--level", "1"], "a b"),
-        (["channels", "add", "a#b"], "a#b"),
-        (["channels", "demote", "#ada"], "#ada"),
-        (["doctor", "--publisher", "a#b"], "a#b"),
-    ],
-)
-def test_an_invalid_publisher_id_is_refused(command: list[str], given: str) -> None:
-    ran = CliRunner().invoke(app, command)
-    assert isinstance(ran.exception, WrongValue)
-    assert str(ran.exception).startswith(f"'{given}' is not a valid id; use 1 to 128 characters")
-
-
-@pytest.mark.parametrize("level", ["-1", "x", "1.5", ""])
-@pytest.mark.parametrize("command", [["grow", "ada"], ["static"]])
-def test_a_level_other_than_a_natural_number_is_refused(command: list[str], level: str) -> None:
-    ran = CliRunner().invoke(app, ["shards", *command, "--level", level])
-    assert ran.exit_code == 2
-    assert "--level" in ran.stderr
+def test_an_invalid_publisher_id_and_a_level_other_than_a_natural_number_are_refused() -> None:
+    for command, given in (
+        ("shards show", "a#b"),
+        ("shards show", ""),
+        ("shards grow --level 1", "a b"),
+        ("channels add", "a#b"),
+        ("channels demote", "#ada"),
+        ("doctor --publisher", "a#b"),
+    ):
+        raised = CliRunner().invoke(app, [*command.split(), given]).exception
+        assert isinstance(raised, WrongValue)
+        assert str(raised).startswith(f"'{given}' is not a valid id; use 1 to 128 characters")
+    for level in ("-1", "x", "1.5", ""):
+        for command in ("grow ada", "static"):
+            ran = CliRunner().invoke(app, ["shards", *command.split(), "--level", level])
+            assert ran.exit_code == 2
+            assert "--level" in ran.stderr
 
 
 @pytest.mark.parametrize("answer", ["y\n", "n\n", ""])

@@ -10,9 +10,8 @@ REF_ID = "0123456789abcdef" * 2
 
 @pytest.fixture(params=[80, 40])
 def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    number: int = request.param
-    monkeypatch.setattr(console, "columns", lambda: number)
-    return number
+    monkeypatch.setattr(console, "columns", lambda: request.param)
+    return int(request.param)
 
 
 def printed(capsys: pytest.CaptureFixture[str], table: Table, width: int) -> str:
@@ -41,17 +40,12 @@ def test_a_listing_of_deliveries_breaks_ids_and_no_words(
     text = printed(capsys, deliveries(), width)
     for word in ("delivering", "delivered", "segments", "pending", "rounds", "10,089", "256"):
         assert word in text
-
-
-@pytest.mark.parametrize("width", [40], indirect=True)
-def test_an_id_on_a_terminal_of_40_columns_takes_two_lines(
-    capsys: pytest.CaptureFixture[str], width: int
-) -> None:
-    lines = printed(capsys, deliveries(), width).splitlines()
-    # Each of the seven values of a row has a line, two have another one; a line between the rows.
-    assert len([line for line in lines if any(part in line for part in ("0123", "cdef"))]) == 4
-    assert "publisher         publisher-01" in " ".join(lines)
-    assert len(lines) <= 2 * 9 + 1 + 2
+    if width == 40:
+        lines = text.splitlines()
+        # Each of the seven values of a row has a line, two have another; a line between the rows.
+        assert len([line for line in lines if "0123" in line or "cdef" in line]) == 4
+        assert "publisher         publisher-01" in " ".join(lines)
+        assert len(lines) <= 2 * 9 + 1 + 2
 
 
 def test_a_word_that_would_take_the_terminal_for_itself_is_folded(
