@@ -27,16 +27,10 @@ from tools.verify.results import RECORD
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(
-    "path", files.all_texts(), ids=lambda path: path.relative_to(ROOT).as_posix()
-)
-def test_a_committed_document_is_the_contract_of_today(path: Path) -> None:
-    expected = files.all_texts()[path]
-    committed = path.read_text() if path.exists() else ""
-    assert committed == expected, "Run `make documents`, and commit what it writes."
-
-
-def test_no_document_is_left_of_what_exists_no_more() -> None:
+def test_a_committed_document_is_the_contract_of_today() -> None:
+    for path, expected in files.all_texts().items():
+        committed = path.read_text() if path.exists() else ""
+        assert committed == expected, f"{path}: run `make documents`, and commit what it writes."
     found = {*files.TODAY.glob("*.json"), *(files.TODAY / files.SCHEMAS).iterdir()}
     found -= {ROOT / RECORD}  # written by `make verify`
     assert found == set(files.all_texts()) - {files.TODAY / files.LIMITS}
@@ -52,11 +46,8 @@ def test_every_number_of_the_contract_has_its_limit() -> None:
     assert not {value for value in limits if not re.search(rf"\b{value:,}\b", page)}
 
 
-def test_the_document_is_valid_openapi() -> None:
-    assert not list(OpenAPIV31SpecValidator(openapi.document()).iter_errors())
-
-
 def test_every_route_and_parameter_is_described_and_nothing_else() -> None:
+    assert not list(OpenAPIV31SpecValidator(openapi.document()).iter_errors())
     assert set(OPERATIONS) == set(contract.ROUTES)
     assert len({operation.id for operation in OPERATIONS.values()}) == len(OPERATIONS)
     assert set(QUERY) == {name for route in contract.ROUTES for name in route.query}
@@ -66,24 +57,16 @@ def test_every_route_and_parameter_is_described_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("route", contract.ROUTES, ids=lambda route: route.key)
-def test_an_example_of_an_answer_is_valid_and_shows_every_field(route: contract.Route) -> None:
+def test_an_example_of_an_answer_is_valid_and_shows_every_field_and_one_of_a_request_is_accepted(
+    route: contract.Route,
+) -> None:
     operation = OPERATIONS[route]
     if operation.answer is None:
         assert operation.example is None
-        return
-    answer = {
-        "statusCode": route.status,
-        "headers": {"content-type": "application/json", "cache-control": contract.CACHE_CONTROL},
-        "body": json.dumps(operation.example),
-    }
-    documented.check(route.key, answer)
-    assert operation.example is not None
-    assert operation.example.keys() == operation.answer.__annotations__.keys()
-
-
-@pytest.mark.parametrize("route", contract.ROUTES, ids=lambda route: route.key)
-def test_an_example_of_a_request_is_accepted(route: contract.Route) -> None:
-    operation = OPERATIONS[route]
+    else:
+        assert operation.example is not None
+        documented.check(route.key, answered(operation.example, route.status))
+        assert operation.example.keys() == operation.answer.__annotations__.keys()
     if operation.request:
         readers: Any = {
             _intake.PublishRequest: _intake.read_publish_request,
@@ -99,28 +82,34 @@ def test_an_example_of_a_request_is_accepted(route: contract.Route) -> None:
 def test_an_example_of_a_message_is_accepted_and_valid(kind: str) -> None:
     example = messages.example(kind)
     assert read_event(example)._asdict() == example
-    Draft202012Validator(messages.documents()[kind]).validate(example)
+    section = (ROOT / "docs/api.md").read_text().partition("\n## The publish queue\n")[2]
+    lines = section.partition("```json\n")[2].partition("```")[0].splitlines()
+    shown = {each["type"]: each for each in map(json.loads, lines)}
+    assert list(shown) == list(contract.EVENTS)
+    assert read_event(shown[kind]).type == kind
+    for each in (example, shown[kind]):
+        Draft202012Validator(messages.documents()[kind]).validate(each)
+
+
+def answered(content: Any, status: int = 200, **headers: str) -> dict[str, Any]:
+    sent = {"content-type": "application/json", "cache-control": contract.CACHE_CONTROL}
+    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+    return {"statusCode": status, "headers": sent, "body": json.dumps(content)}
 
 
 def test_an_undocumented_status_field_or_type_is_noticed() -> None:
-    headers = {"content-type": "application/json", "cache-control": contract.CACHE_CONTROL}
     good: Any = {"following": [], "count": 0, "next": None}
+    follow = {"publisher_id": "a#b", "followed_at": "now"}
     route = contract.LIST_FOLLOWING.key
-
-    def answered(
-        status: int = 200, content: Any = good, sent: dict[str, str] = headers
-    ) -> dict[str, Any]:
-        return {"statusCode": status, "headers": sent, "body": json.dumps(content)}
-
-    documented.check(route, answered())
+    documented.check(route, answered(good))
     for bad in (
-        answered(418),
-        answered(content={**good, "more": True}),
-        answered(content={"following": [], "next": None}),
-        answered(content={**good, "next": 5}),
-        answered(content={**good, "following": [{"publisher_id": "a#b", "followed_at": "now"}]}),
-        answered(sent={**headers, "content-type": "text/html"}),
-        answered(sent={**headers, "cache-control": "public"}),
+        answered(good, 418),
+        answered({**good, "more": True}),
+        answered({"following": [], "next": None}),
+        answered({**good, "next": 5}),
+        answered({**good, "following": [follow]}),
+        answered(good, content_type="text/html"),
+        answered(good, cache_control="public"),
     ):
         with pytest.raises(Exception, match=r"."):
             documented.check(route, bad)
@@ -130,23 +119,15 @@ def kinds_of(base: type[FanfoldError]) -> list[type[FanfoldError]]:
     return [base, *(kind for each in base.__subclasses__() for kind in kinds_of(each))]
 
 
-def test_the_states_of_a_delivery_are_those_of_the_ledger() -> None:
+def test_the_states_and_the_fields_of_a_delivery_are_those_of_the_ledger() -> None:
     told = {row.QUEUED, row.DELIVERING, row.STALLED, *row.ENDED} - {row.VOID}  # which is 404
     assert told == set(contract.STATES)
-
-
-def test_a_status_has_the_fields_of_the_answer() -> None:
     assert {field.name for field in fields(Status)} == set(get_type_hints(answers.Delivery))
 
 
-PROBLEMS = (ROOT / "docs/problems.md").read_text()
-
-
 def test_every_problem_has_its_section_with_status_and_title() -> None:
-    sections = {
-        name: text
-        for name, _, text in (part.partition("\n\n") for part in PROBLEMS.split("\n## ")[1:])
-    }
+    parts = (ROOT / "docs/problems.md").read_text().split("\n## ")[1:]
+    sections = {name: text for name, _, text in (part.partition("\n\n") for part in parts)}
     kinds = {kind.slug: kind for kind in kinds_of(FanfoldError)}
     assert set(sections) == set(kinds)
     for slug, text in sections.items():
@@ -169,16 +150,6 @@ def test_every_route_has_an_example_in_the_docs() -> None:
         assert any(
             method == route.method and re.fullmatch(pattern, path) for method, path in shown
         ), f"docs/api.md has no example of {route.key}; add one, which a test will try."
-
-
-def test_every_kind_of_message_is_shown_and_valid() -> None:
-    section = (ROOT / "docs/api.md").read_text().partition("\n## The publish queue\n")[2]
-    lines = section.partition("```json\n")[2].partition("```")[0].splitlines()
-    shown = [json.loads(line) for line in lines]
-    assert [each["type"] for each in shown] == list(contract.EVENTS)
-    for each in shown:
-        assert read_event(each).type == each["type"]
-        Draft202012Validator(messages.documents()[each["type"]]).validate(each)
 
 
 def test_an_answer_is_like_the_one_shown_only_if_times_ids_and_cursors_alone_differ() -> None:

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,15 +22,11 @@ GONE = Mutant("fanfold/fanout/plan.py", "guard: nothing is lost", "never_written
 OPTIONAL = {"send": frozenset({"delay"})}
 
 
-def test_every_listed_mutant_changes_its_module_and_is_a_program() -> None:
+def test_every_listed_mutant_is_a_program_of_its_own_that_somebody_notices() -> None:
     for mutant in LISTED:
         mutated = mutant.source()  # raises LookupError, with what to do
         assert mutated != (ROOT / mutant.file).read_text()
         ast.parse(mutated)
-
-
-def test_who_notices_a_mutant_exists() -> None:
-    for mutant in LISTED:
         assert mutant.known, f"{mutant.name}: python -m mutants --note"
         file, _, test = mutant.known.partition("::")
         if file.startswith("tests/"):
@@ -38,19 +35,13 @@ def test_who_notices_a_mutant_exists() -> None:
             assert not mutant.is_guard, mutant
         else:
             assert mutant.is_argued or file.startswith(SIMULATION), mutant
-
-
-def test_the_list_covers_every_module_and_argues_few_mutants() -> None:
-    assert {mutant.file for mutant in OTHERS} == set(MODULES)
-    assert sum(mutant.is_argued for mutant in OTHERS) <= (1 - MIN_SHARE) * len(OTHERS)
-    assert all((ROOT / test).exists() for file in MODULES for test in listing.tests_of(file))
-
-
-def test_no_two_mutants_are_the_same_change() -> None:
     assert len({mutant.source() for mutant in LISTED}) == len(LISTED)
 
 
-def test_the_list_is_written_as_it_is_read(tmp_path: Path) -> None:
+def test_the_list_covers_every_module_and_argues_few_mutants(tmp_path: Path) -> None:
+    assert {mutant.file for mutant in OTHERS} == set(MODULES)
+    assert sum(mutant.is_argued for mutant in OTHERS) <= (1 - MIN_SHARE) * len(OTHERS)
+    assert all((ROOT / test).exists() for file in MODULES for test in listing.tests_of(file))
     listing.write(LISTED, tmp_path / LIST.name)
     assert (tmp_path / LIST.name).read_text() == LIST.read_text()
 
@@ -108,31 +99,30 @@ def test_an_operator_changes_one_thing(operator: str, source: str, expected: lis
     assert mutants(source, operator) == expected
 
 
-@pytest.mark.parametrize("file", [GONE.file, "fanfold/never_written.py"])
 def test_a_mutant_that_fits_no_longer_is_named_before_anything_runs(
-    file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(listing, "read", lambda: [*LISTED, replace(GONE, file=file)])
     monkeypatch.setattr(running, "prepare", pytest.fail)
     monkeypatch.setattr(running, "attempt", pytest.fail)
     monkeypatch.setattr(sys, "argv", ["mutants"])
-    assert main() == 1
-    assert f"{file} must hold the text of 'guard: nothing is lost'" in capsys.readouterr().out
+    for file in (GONE.file, "fanfold/never_written.py"):
+        monkeypatch.setattr(listing, "read", lambda file=file: [*LISTED, replace(GONE, file=file)])
+        assert main() == 1
+        said = capsys.readouterr().out
+        assert f"{file} must hold the text of 'guard: nothing is lost'" in said
 
 
 def test_a_guard_is_asked_of_the_seed_that_noticed_it_and_then_of_all_and_of_no_test(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = []
-
-    def catch(mutant: Mutant, *, seeds: int, start: int = 0) -> Verdict:
-        asked.append((start, seeds))
-        return Verdict()
-
+    catch = Mock(return_value=Verdict())
     monkeypatch.setattr(simulated, "catch", catch)
     monkeypatch.setattr(running, "run_tests", pytest.fail)
-    assert not running.attempt(replace(GONE, known="simulation 7")).by
-    assert asked == [(7, 1), (0, running.GUARD_SEEDS)]
+    guard = replace(GONE, known="simulation 7")
+    assert not running.attempt(guard).by
+    first, then = catch.call_args_list
+    assert first.kwargs == {"start": 7, "seeds": 1}
+    assert then.kwargs == {"seeds": running.GUARD_SEEDS}
 
 
 @pytest.mark.thorough
@@ -156,16 +146,12 @@ def results(survivors: int, argued: int = 0) -> list[Result]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("survivors", "argued", "wrong"), [(0, 0, 0), (5, 5, 0), (1, 0, 1), (5, 4, 1), (6, 6, 1)]
-)
-def test_a_survivor_must_be_argued_and_few_may_be(survivors: int, argued: int, wrong: int) -> None:
-    assert len(judge(results(survivors, argued))) == wrong
-
-
-def test_a_guard_must_be_noticed_whatever_is_argued() -> None:
-    survivor = replace(GONE, known="equivalent: it only costs time")
-    assert len(judge([(survivor, Verdict()), *results(0)])) == 1
+def test_a_survivor_must_be_argued_and_few_may_be_and_a_guard_never() -> None:
+    cases = ((0, 0, 0), (5, 5, 0), (1, 0, 1), (5, 4, 1), (6, 6, 1))
+    for survivors, argued, wrong in cases:
+        assert len(judge(results(survivors, argued))) == wrong
+    guard = replace(GONE, known="equivalent: it only costs time")
+    assert len(judge([(guard, Verdict()), *results(0)])) == 1
 
 
 def test_the_table_tells_who_noticed_how_many() -> None:
