@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from aws_model.clock import Clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.capacity import READ, WRITE, Meter
-from aws_model.dynamodb.database import Database
+from aws_model.dynamodb.capacity import READ, WRITE
 from fanfold import names
 from fanfold.channels.head import MOST, Head, partition_of
 from fanfold.channels.head_table import HeadTable
@@ -18,27 +13,21 @@ from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.source import Range
 from fanfold_cli import channel_cost
 from fanfold_cli.channel_cost import Units, Use
-from simulation.schemas import schema_of
+from tests.unit.test_cli_cost import Model
 
 
-class Counted:
+class Counted(Model):
     """The tables of the model, and what was used of them since the last look."""
 
     def __init__(self) -> None:
-        self._meter = Meter()
-        database = Database(Clock(), meter=self._meter)
-        database.create(*(schema_of(table) for table in names.TABLES))
-        client: Any = dynamodb.Client(database, validates=False)
-        self.heads = HeadTable(client, names.PUBLISHERS.name)
-        self.entries = Entries(client, names.TIMELINES.name)
+        super().__init__()
+        self.heads = HeadTable(self.client, names.PUBLISHERS.name)
+        self.entries = Entries(self.client, names.TIMELINES.name)
 
-    def used(self) -> Units:
-        units = self._meter.units
-        writes, reads = (
-            sum(each for (_, kind), each in units.items() if kind == of) for of in (WRITE, READ)
-        )
-        units.clear()
-        return Units(writes, reads)
+    def since(self) -> Units:
+        units = Units(self.used(WRITE), self.used(READ))
+        self.meter.units.clear()
+        return units
 
     def fill(self, channels: int) -> Head:
         """Add so many channels, of publishers with ids of 36 characters."""
@@ -54,15 +43,15 @@ class Counted:
 def test_the_head_costs_what_the_model_counts(channels: int) -> None:
     counted = Counted()
     head = counted.fill(channels - 1)
-    counted.used()
+    counted.since()
     assert counted.heads.get() == head
     assert counted.heads.add("p" * 36, head, followers=10_000_000)
-    assert counted.used() == channel_cost.promotion(channels)
+    assert counted.since() == channel_cost.promotion(channels)
     counted.heads.raise_seq("p" * 36, f"2026-11-20T18:00:00.123Z#{'r' * 36}")
-    writes = counted.used().writes
+    writes = counted.since().writes
     assert channel_cost.post(channels, 10_000_000).writes == 9 + writes
     counted.heads.get(is_consistent=False)
-    assert counted.used() == channel_cost.head_read(channels)
+    assert counted.since() == channel_cost.head_read(channels)
 
 
 @pytest.mark.parametrize("posts", [0, 1, 30, WINDOW])
@@ -75,10 +64,10 @@ def test_a_window_costs_what_the_model_counts(posts: int) -> None:
     channel = partition_of("p" * 36)
     for start in range(0, posts, 25):
         assert not counted.entries.put(channel, entries[start : start + 25])
-    counted.used()
+    counted.since()
     read = counted.entries.oldest
     read(channel, Range("2026"), after=None, limit=WINDOW, is_consistent=True)
-    assert counted.used() == channel_cost.window(posts)
+    assert counted.since() == channel_cost.window(posts)
 
 
 def test_a_post_costs_the_same_however_many_follow() -> None:

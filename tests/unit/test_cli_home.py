@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -48,6 +50,16 @@ def alive() -> EngineState:
     return state_of(os.getpid())
 
 
+@contextmanager
+def engine_like() -> Iterator[EngineState]:
+    """The state of an engine that ends afterwards: another process."""
+    command = [sys.executable, "-P", "-c", "input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        yield state_of(process.pid)
+        assert process.poll() is None
+        process.communicate(b"\n")
+
+
 @pytest.fixture
 def ended(alive: EngineState) -> EngineState:
     """The state of an engine whose process number was reused."""
@@ -72,11 +84,9 @@ def home(tmp_path: Path) -> Home:
 
 def test_an_engine_is_running_while_its_process_is_alive(home: Home, ended: EngineState) -> None:
     assert home.running() is None
-    process = subprocess.Popen([sys.executable, "-P", "-c", "input()"], stdin=subprocess.PIPE)
-    alive = state_of(process.pid)
-    home.write_state(alive)
-    assert home.read_state() == home.running() == alive
-    process.communicate(b"\n")
+    with engine_like() as alive:
+        home.write_state(alive)
+        assert home.read_state() == home.running() == alive
     assert home.running() is None
     home.write_state(ended)
     assert (home.read_state(), home.running()) == (ended, None)
@@ -123,34 +133,26 @@ def test_a_copied_home_does_not_end_the_engine_of_the_original(
 ) -> None:
     original, copy = Home(tmp_path / "original"), tmp_path / "copy"
     original.claim()
-    with subprocess.Popen(
-        [sys.executable, "-P", "-c", "input()"], stdin=subprocess.PIPE
-    ) as process:
-        original.write_state(state_of(process.pid))
+    with engine_like() as alive:
+        original.write_state(alive)
         (original.data / "tables").mkdir(parents=True)
         shutil.copytree(original.path, copy)
         ran = CliRunner().invoke(app, ["local", command, "--home", str(copy)])
         assert isinstance(ran.exception, ExpectedError)
         assert f"{copy} is a copy of {original.path}" in str(ran.exception)
-        assert process.poll() is None
-        process.communicate(b"\n")
     assert files_below(copy / "engine") == ["tables"]
     assert Home(copy).read_state() is None, "that engine has ended, so it is of no account"
     assert original.read_state() is not None
 
 
-def test_a_missing_engine_and_a_missing_deployment_are_explained(
-    home: Home, alive: EngineState
-) -> None:
-    with pytest.raises(ExpectedError, match="fanfold local up"):
-        Deployment.local(home)
+def test_a_missing_deployment_is_explained(home: Home, alive: EngineState) -> None:
     home.write_state(alive)
     with pytest.raises(ExpectedError, match="nothing is deployed"):
         Deployment.local(home)
 
 
 @pytest.mark.parametrize("is_running", [True, False])
-def test_an_interrupted_up_says_whether_the_engine_stays(
+def test_an_interrupted_up_says_whether_the_engine_stays_and_the_values_that_are_not_kept_yet(
     home: Home, alive: EngineState, monkeypatch: pytest.MonkeyPatch, is_running: bool
 ) -> None:
     monkeypatch.setattr(Cdk, "bootstrap", interrupt)
@@ -158,24 +160,15 @@ def test_an_interrupted_up_says_whether_the_engine_stays(
     monkeypatch.setattr(engine, "start", interrupt)
     home.claim()
     if is_running:
-        home.write_state(alive)
-    ran = up(home)
+        home.write_state(replace(alive, context={"max_follows": "50"}))
+    given = ("-c", "channel_threshold=3", "-c", "max_follows=") if is_running else ()
+    ran = up(home, *given)
     assert (ran.exit_code, ran.stdout) == (130, "")
     stays = f"Interrupted: the engine (process {alive.pid}) keeps running"
     assert (stays if is_running else "Interrupted: no engine is running") in ran.stderr
-
-
-def test_an_interrupted_up_names_the_values_that_are_not_kept_yet(
-    home: Home, alive: EngineState, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Cdk, "synthesize", interrupt)
-    home.claim()
-    home.write_state(replace(alive, bootstrapped=True, context={"max_follows": "50"}))
-    given = ("-c", "channel_threshold=3", "-c", "max_follows=")
-    ran = up(home, *given)
-    assert ran.exit_code == 130
-    again = f"`fanfold local up {shlex.join(given)} --home {home.path}` goes on"
-    assert again in ran.stderr
+    if is_running:
+        again = f"`fanfold local up {shlex.join(given)} --home {home.path}` goes on"
+        assert again in ran.stderr
 
 
 def test_a_failed_synthesis_names_the_values_to_try_again_with(

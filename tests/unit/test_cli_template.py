@@ -87,18 +87,14 @@ def test_each_timeline_of_a_stack_remembers_for_itself() -> None:
     assert forgotten(stack(), both) == 0
 
 
-def test_enabled_times_to_live_are_read() -> None:
+def test_enabled_times_to_live_and_what_lets_browsers_call_are_read() -> None:
     disabled = {"AttributeName": "expires_at", "Enabled": False}
     off = changed(TABLE, TimeToLiveSpecification=disabled)
     without = {"Type": "AWS::DynamoDB::GlobalTable"}
     found = template.times_to_live(stack(On=TABLE, Off=off, Without=without, Queue=QUEUE))
     assert found == {"On": "expires_at"}
-
-
-def test_only_an_api_with_a_cors_configuration_lets_browsers_call() -> None:
     cors = {"AllowOrigins": ["*"]}
     api = {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"CorsConfiguration": cors}}
     closed = {**api, "Properties": {"Name": "Api"}}
-    assert template.cors_configurations(stack(Open=api, Closed=closed, Queue=QUEUE)) == {
-        "Open": cors
-    }
+    found = template.cors_configurations(stack(Open=api, Closed=closed, Queue=QUEUE))
+    assert found == {"Open": cors}

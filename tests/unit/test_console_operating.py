@@ -99,18 +99,6 @@ def test_each_command_exists_with_its_options(shell: Shell) -> None:
     assert words == ["fanout", "show", "--stack", "Fanfold-prod", "--", "--home=x"]
 
 
-def test_files_of_the_directory_where_the_console_was_started_do_not_run(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for module in ("typer", "fanfold_cli", "json"):
-        (tmp_path / f"{module}.py").write_text("raise SystemExit('A file of a stranger runs.')")
-    monkeypatch.chdir(tmp_path)
-    process = Operator(PLACE, (), may_change=False)._start(["cost"])
-    printed, said = process.communicate()
-    assert (process.returncode, said) == (0, "")
-    assert json.loads(printed)
-
-
 def test_what_runs_is_what_the_question_has_shown_whatever_the_answer_says_and_once(
     shell: Shell,
 ) -> None:

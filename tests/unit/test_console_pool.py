@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -22,6 +23,7 @@ from tests.e2e.clients import eventually
 SEGMENT = {"type": "deliver", "fanout_id": "post-1", "segment": 0, "segments": 4}
 MESSAGE = {"url": "u", "handle": "h", "body": json.dumps(SEGMENT), "group": "", "is_first": True}
 WORK = f"import time; print({json.dumps(MESSAGE)!r}, flush=True); time.sleep(600)"
+KILLED = ["Worker 1 was killed at segment 1"]
 
 
 def queue(*, has_it: bool) -> Mock:
@@ -56,28 +58,17 @@ def pool_of(queue: Mock, folder: Path, told: list[str]) -> Pool:
     return pool
 
 
-def test_a_kill_is_sigkill_to_the_worker_that_has_the_segment(
-    started: list[Any], tmp_path: Path
+@pytest.mark.parametrize("has_it", [True, False], ids=["in hand", "just done"])
+def test_a_kill_is_sigkill_and_counts_unless_the_segment_has_just_been_done(
+    started: list[Any], tmp_path: Path, has_it: bool
 ) -> None:
-    known, told = queue(has_it=True), list[str]()
+    known, told = queue(has_it=has_it), list[str]()
     pool = pool_of(known, tmp_path, told)
-    pool.kill("post-1")
-    assert started[0].wait(10) == -signal.SIGKILL
-    (shown,) = known.change_message_visibility.call_args_list
-    assert (pool.killed, shown.kwargs["VisibilityTimeout"]) == (1, pools.SHOWN_AFTER)
-    assert told[0].startswith("Worker 1 was killed at segment 1 of 4")
-    eventually(lambda: len(started) == 2, patience=30)
-    pool.close()
-
-
-def test_a_kill_that_comes_after_the_segment_is_done_does_not_count(
-    started: list[Any], tmp_path: Path
-) -> None:
-    told = list[str]()
-    pool = pool_of(queue(has_it=False), tmp_path, told)
-    with pytest.raises(ExpectedError, match="had just finished"):
+    with nullcontext() if has_it else pytest.raises(ExpectedError, match="had just finished"):
         pool.kill("post-1")
     assert started[0].wait(10) == -signal.SIGKILL
-    assert (pool.killed, told) == (0, [])
+    (shown,) = known.change_message_visibility.call_args_list
+    assert (pool.killed, shown.kwargs["VisibilityTimeout"]) == (has_it, pools.SHOWN_AFTER)
+    assert [text.partition(" of")[0] for text in told] == KILLED[:has_it]
     eventually(lambda: len(started) == 2, patience=30)
     pool.close()

@@ -42,6 +42,9 @@ STALLED = replace(OPEN, ring=replace(RING, state="stalled"))
 DEAD = replace(QUIET, queues={"bulk": Depth(dead=1)})
 GONE = "A worker is gone, its work is not"
 HURTING = replace(OPEN, hurting=Hurting(shown_after=6))
+THROTTLED = replace(HURTING, hurting=Hurting(throttled=True))
+QUEUED = replace(OPEN, ring=replace(RING, state="queued", segments=0, pending=()))
+LAST = replace(OPEN, ring=replace(RING, pending=(3,)))
 BEGUN = replace(RING, have=(1.0,) * (CELLS // 4) + (0.5,) + (0.0,) * (3 * CELLS // 4 - 1))
 
 
@@ -75,18 +78,13 @@ def test_a_quiet_page_says_why_a_small_post_does_not_show_unless_its_reader_is_t
         ),
         (replace(QUIET, ring=replace(RING, state="abandoned")), HURT, "The delivery was abandoned"),
         (replace(OPEN, stalled=2), HURT, "2 deliveries have stalled"),
-        (replace(OPEN, failure="No answer."), HURT, "The stack cannot be read"),
         (replace(OPEN, still_seconds=7.0), HURT, "Nothing moves, nothing is lost"),
         (replace(OPEN, still_seconds=5.0), BUSY, "Delivering"),
         (HURTING, BUSY, "Delivering"),
         (replace(HURTING, workers=(Worker(number=3, state="killed"),)), HURT, GONE),
         (replace(HURTING, ring=BEGUN), HURT, GONE),
         (replace(HURTING, ring=BEGUN, workers=(busy(1),)), BUSY, "Delivering"),
-        (
-            replace(HURTING, hurting=Hurting(throttled=True)),
-            HURT,
-            "The table refuses, the workers slow down",
-        ),
+        (THROTTLED, HURT, "The table refuses, the workers slow down"),
         (replace(HURTING, hurting=Hurting(twice=True)), HURT, "Every message comes twice"),
         (replace(HURTING, verdict=verdict()), GOOD, "10 of 10 delivered, 0 lost, 0 seen twice"),
         (
@@ -132,17 +130,9 @@ def test_a_pause_is_named_with_what_to_do_and_no_message_is_called_hidden() -> N
     ("before", "after", "said"),
     [
         (QUIET, OPEN, ["The post of ada was accepted."]),
-        (
-            replace(OPEN, ring=replace(RING, state="queued", segments=0, pending=())),
-            OPEN,
-            ["The post of ada is cut into 4 segments."],
-        ),
+        (QUEUED, OPEN, ["The post of ada is cut into 4 segments."]),
         (OPEN, OPEN, []),
-        (
-            OPEN,
-            replace(OPEN, ring=replace(RING, pending=(3,))),
-            ["2 segments of the post of ada done; 1 of 4 are owed."],
-        ),
+        (OPEN, LAST, ["2 segments of the post of ada done; 1 of 4 are owed."]),
         (OPEN, replace(QUIET, ring=COMPLETE), ["10,000 followers have the post of ada in 12 s."]),
         (
             OPEN,
@@ -154,7 +144,6 @@ def test_a_pause_is_named_with_what_to_do_and_no_message_is_called_hidden() -> N
         (QUIET, replace(QUIET, ring=COMPLETE), []),  # of which nobody saw the beginning
         (QUIET, DEAD, ["1 message has become dead letters."]),
         (DEAD, QUIET, ["1 dead letter is gone from the queues."]),
-        (replace(QUIET, failure="No answer."), QUIET, ["The stack answers again."]),
         (QUIET, replace(OPEN, ring=None, others=(replace(RING, is_largest=False),)), []),
     ],
 )
