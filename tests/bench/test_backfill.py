@@ -40,5 +40,4 @@ def test_while_relate_keeps_up_every_follow_brings_all_posts_within_a_second() -
     calm = Plan(follows=60, seconds=30, capacity=4_000, large=10_000)
     found = rush(calm)
     assert found.entries == (calm.follows + PUBLISHES) * Settings.backfill
-    assert max(found.waits) < 1
-    assert max(found.other_waits) < 1
+    assert max(*found.waits, *found.other_waits) < 1

@@ -11,26 +11,11 @@ import pytest
 from fanfold import names
 from fanfold.messages import Message
 from simulation.scheduler import Scheduler
-from simulation.timed.mappings import COLD_START_SECONDS, Arrived, Environments, Handle
+from simulation.timed.mappings import COLD_START_SECONDS, Arrived, Environments
 from simulation.timed.system import System
 from simulation.timed.tasks import Threads, side_by_side
 
 Kept = list[str]
-
-
-def mapped(handle: Handle[Kept], *, cold: bool = False) -> System:
-    """A system whose publish queue has a function of ours."""
-    system = System(4_000, cold=cold)
-    system.map(names.PUBLISH, Environments(system, list), handle)
-    return system
-
-
-def send(system: System, *texts: str, until: Callable[[], bool]) -> None:
-    """Send a batch, and run until then."""
-    messages = [Message({"text": text}, group=f"group of {text}") for text in texts]
-    with system.virtual_time():
-        system.scheduler.start(partial(system.lanes[names.PUBLISH].send, *messages))
-        system.scheduler.run(until)
 
 
 def test_a_batch_shares_an_environment_that_is_kept_and_what_fails_comes_again_alone() -> None:
@@ -47,9 +32,12 @@ def test_a_batch_shares_an_environment_that_is_kept_and_what_fails_comes_again_a
         if text == "b" and not message.redelivered:
             raise RuntimeError
 
-    system = mapped(handle)
+    # A new environment takes time where Lambda is cold.
+    system = System(4_000, cold=True)
+    system.map(names.PUBLISH, Environments(system, list), handle)
     send(system, "a", "b", "c", until=lambda: len(ended) == 3)
     assert len(set(begun)) == 1
+    assert begun[0] > COLD_START_SECONDS
     assert sorted(ended) == [(text, f"group of {text}", False) for text in "abc"]
     send(system, "d", until=lambda: len(ended) == 5)
     assert ended[3:] == [("d", "group of d", False), ("b", "group of b", True)]
@@ -57,15 +45,12 @@ def test_a_batch_shares_an_environment_that_is_kept_and_what_fails_comes_again_a
     assert all(each is environments[0] for each in environments)
 
 
-def test_a_new_environment_takes_time_if_lambda_is_cold() -> None:
-    begun: list[float] = []
-
-    def handle(_kept: Kept, _message: Arrived) -> None:
-        begun.append(system.scheduler.now)
-
-    system = mapped(handle, cold=True)
-    send(system, "a", until=lambda: bool(begun))
-    assert begun[0] > COLD_START_SECONDS
+def send(system: System, *texts: str, until: Callable[[], bool]) -> None:
+    """Send a batch, and run until then."""
+    messages = [Message({"text": text}, group=f"group of {text}") for text in texts]
+    with system.virtual_time():
+        system.scheduler.start(partial(system.lanes[names.PUBLISH].send, *messages))
+        system.scheduler.run(until)
 
 
 def test_threads_run_as_many_calls_at_once_as_there_are_and_pass_an_error_on() -> None:

@@ -27,50 +27,39 @@ def result(value: float = 44.8) -> Result:
     )
 
 
-@pytest.mark.parametrize(
-    ("value", "better", "target", "share", "reached"),
-    [
+def test_a_figure_reaches_a_share_of_its_target_and_is_met_at_all_of_it() -> None:
+    cases: list[tuple[float, Better, float, float, bool]] = [
         (35, "higher", 35, 1.0, True),
         (34.9, "higher", 35, 1.0, False),
         (24.5, "higher", 35, 0.7, True),
         (0.49, "lower", 0.35, 0.7, True),
         (0.51, "lower", 0.35, 0.7, False),
-    ],
-)
-def test_a_figure_reaches_a_share_of_its_target_and_is_met_at_all_of_it(
-    value: float, better: Better, target: float, share: float, reached: bool
-) -> None:
-    found = figure(value, better=better, target=target)
-    assert found.reaches(share) is reached
-    assert found.met is (reached and share == 1.0)
+    ]
+    for value, better, target, share, reached in cases:
+        found = figure(value, better=better, target=target)
+        assert found.reaches(share) is reached
+        assert found.met is (reached and share == 1.0)
 
 
 def test_json_has_one_object_a_figure_with_the_six_agreed_fields() -> None:
+    agreed = {"target": 35, "unit": "x", "better": "higher", "against": "batch_writer"}
     lines = list(report.json_lines([result(), result(1.0)]))
     assert [json.loads(line) for line in lines] == [
-        {
-            "name": "deliver.vs_batch_writer",
-            "value": value,
-            "target": 35,
-            "unit": "x",
-            "better": "higher",
-            "against": "batch_writer",
-        }
-        for value in (44.8, 1.0)
+        {"name": "deliver.vs_batch_writer", "value": value, **agreed} for value in (44.8, 1.0)
     ]
 
 
-@pytest.mark.parametrize(("value", "verdict"), [(44.8, "met"), (12.0, "not met")])
 def test_the_table_shows_which_targets_are_met_and_the_rows(
-    value: float, verdict: str, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    report.print_table([result(value)])
-    _, first, second, third, *_ = capsys.readouterr().out.splitlines()
-    assert first.split("  ")[0] == "deliver.vs_batch_writer"
-    assert f"at least 35 x  {verdict}  " in first
-    assert "Fanfold" in second
-    assert "an entry" in second
-    assert "to two cores" in third
+    for value, verdict in ((44.8, "met"), (12.0, "not met")):
+        report.print_table([result(value)])
+        _, first, second, third, *_ = capsys.readouterr().out.splitlines()
+        assert first.split("  ")[0] == "deliver.vs_batch_writer"
+        assert f"at least 35 x  {verdict}  " in first
+        assert "Fanfold" in second
+        assert "an entry" in second
+        assert "to two cores" in third
 
 
 def test_a_result_is_saved_in_the_readme_as_data_and_as_a_chart(tmp_path: Path) -> None:
@@ -88,7 +77,9 @@ def test_a_result_is_saved_in_the_readme_as_data_and_as_a_chart(tmp_path: Path) 
     assert json.loads(kept)["value"] == 44.9
 
 
-def test_a_readme_without_a_place_for_the_result_is_refused() -> None:
+def test_every_bench_has_a_readme_with_a_place_for_its_result() -> None:
+    for name in runner.names():
+        report.with_result((runner.folder(name) / "README.md").read_text(), result())
     with pytest.raises(ValueError, match="needs the lines"):
         report.with_result("# Deliver\n", result())
 
@@ -108,8 +99,3 @@ def test_an_unknown_bench_is_refused_with_the_names_of_all(
     assert main(["delivre"]) == 2
     known = ", ".join(runner.names())
     assert capsys.readouterr() == ("", f"There is no bench 'delivre'; there are {known}.\n")
-
-
-def test_every_bench_has_a_readme_with_a_place_for_its_result() -> None:
-    for name in runner.names():
-        report.with_result((runner.folder(name) / "README.md").read_text(), result())

@@ -3,24 +3,17 @@
 from bench.paired import Contestant, compare, paired
 
 
-def test_the_contestants_take_turns_as_a_b_b_a() -> None:
+def test_the_contestants_take_turns_as_a_b_b_a_and_are_made_ready_for_what_is_measured() -> None:
     blocks: list[str] = []
 
     def contestant(name: str) -> Contestant:
-        return Contestant(name, lambda: blocks.append(name), units=1)
+        return Contestant(
+            name, lambda: blocks.append(name), units=1, ready=lambda: blocks.append("-")
+        )
 
     found = compare(contestant("a"), contestant("b"), rounds=2, what="a test")
-    assert "".join(blocks) == "ab" + 2 * "abba"  # the first two are not measured
+    assert "".join(blocks) == "ab" + 2 * "-a-b-b-a"  # the first two are not measured
     assert found.pairs == 4
-
-
-def test_every_block_is_made_ready_before_it_is_measured() -> None:
-    done: list[str] = []
-    contestant = Contestant(
-        "ours", lambda: done.append("block"), units=1, ready=lambda: done.append("ready")
-    )
-    contestant.measure()
-    assert done == ["ready", "block"]
 
 
 def test_the_ratio_is_the_median_of_the_ratios_of_pairs() -> None:

@@ -64,8 +64,8 @@ class Model:
         self.clock, self.meter = Clock(), Meter()
         database = Database(self.clock, meter=self.meter)
         database.create(*(schema_of(table) for table in names.TABLES))
-        self.client: Any = dynamodb.Client(database, validates=False)
-        self.fanouts = Ledger(self.client, names.FANOUTS.name)
+        client: Any = dynamodb.Client(database, validates=False)
+        self.client, self.fanouts = client, Ledger(client, names.FANOUTS.name)
 
     def used(self, kind: str = WRITE) -> float:
         return float(sum(units for (_, each), units in self.meter.units.items() if each == kind))

@@ -6,8 +6,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from fanfold_cli import aws
 from fanfold_cli.app import app

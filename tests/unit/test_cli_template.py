@@ -96,5 +96,5 @@ def test_enabled_times_to_live_and_what_lets_browsers_call_are_read() -> None:
     cors = {"AllowOrigins": ["*"]}
     api = {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"CorsConfiguration": cors}}
     closed = {**api, "Properties": {"Name": "Api"}}
-    found = template.cors_configurations(stack(Open=api, Closed=closed, Queue=QUEUE))
-    assert found == {"Open": cors}
+    both = stack(Open=api, Closed=closed, Queue=QUEUE)
+    assert template.cors_configurations(both) == {"Open": cors}

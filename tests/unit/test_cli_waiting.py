@@ -1,6 +1,6 @@
 """A command says what it waits for, once that takes long, and says it once."""
 
-import io
+import importlib
 import os
 import pty
 import signal
@@ -8,10 +8,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from botocore.awsrequest import AWSResponse
@@ -22,13 +23,16 @@ from typer.testing import CliRunner
 from fanfold_cli import aws, progress
 from fanfold_cli.app import app
 from fanfold_cli.local import engine
-from fanfold_cli.local.home import EngineState, Home
+from fanfold_cli.local.home import Home
+from tests.unit.test_cli_home import state_of
 
 LONG = 0.4
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Otherwise the first wait would end while that is still imported.
+    importlib.import_module("fanfold_cli.drawing")
     monkeypatch.setattr(progress, "PATIENCE_SECONDS", LONG / 4)
 
 
@@ -37,22 +41,15 @@ def waiting() -> None:
         time.sleep(LONG)
 
 
-def test_a_long_wait_is_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    waiting()
-    assert capsys.readouterr() == ("", "Waiting for a friend.\n")
-
-
-def test_a_short_wait_says_nothing(
+def test_a_long_wait_is_one_line_on_stderr_if_nobody_has_said_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 60.0)
     waiting()
-    assert capsys.readouterr() == ("", "")
-
-
-def test_a_wait_that_is_said_already_is_not_said_again(capsys: pytest.CaptureFixture[str]) -> None:
+    assert capsys.readouterr() == ("", "Waiting for a friend.\n")
     with progress.waiting_for("a friend", is_said=True):
         time.sleep(LONG)
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 60.0)
+    waiting()
     assert capsys.readouterr() == ("", "")
 
 
@@ -61,18 +58,18 @@ def test_only_the_outer_of_two_waits_is_said_and_the_next_one_again(
 ) -> None:
     with progress.waiting_for("the whole journey"):
         waiting()
-    waiting()
-    assert capsys.readouterr().err == "Waiting for the whole journey.\nWaiting for a friend.\n"
-
-
-def test_a_wait_below_a_progress_bar_says_nothing_beside_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    assert capsys.readouterr().err == "Waiting for the whole journey.\n"
     with progress.progress_bar("Moving", total=1, unit="messages"):
         waiting()
     assert "friend" not in capsys.readouterr().err
+    with pytest.raises(KeyboardInterrupt), progress.waiting_for("a friend"):
+        raise KeyboardInterrupt
+    with ThreadPoolExecutor(2) as threads:
+        for each in [threads.submit(waiting) for _ in range(2)]:
+            each.result()
+    assert capsys.readouterr().err == ""
     waiting()
-    assert "friend" in capsys.readouterr().err
+    assert capsys.readouterr().err == "Waiting for a friend.\n"
 
 
 def test_a_bar_that_is_full_at_once_shows_no_rate(capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,51 +81,27 @@ def test_a_bar_that_is_full_at_once_shows_no_rate(capsys: pytest.CaptureFixture[
         assert ("/s" in capsys.readouterr().err) is is_shown
 
 
-def test_a_wait_that_fails_is_over(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(KeyboardInterrupt), progress.waiting_for("a friend"):
-        raise KeyboardInterrupt
-    time.sleep(LONG)
-    assert capsys.readouterr().err == ""
-    waiting()
-    assert capsys.readouterr().err == "Waiting for a friend.\n"
-
-
-def test_threads_of_a_command_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with ThreadPoolExecutor(2) as threads:
-        for each in [threads.submit(waiting) for _ in range(2)]:
-            each.result()
-    assert capsys.readouterr().err == ""
-
-
 def test_a_terminal_gets_a_spinner_that_leaves_nothing_behind() -> None:
     script = (
-        "import time; from fanfold_cli import progress; progress.PATIENCE_SECONDS = 0.1\n"
+        "import time; from fanfold_cli import drawing, progress\n"
+        "progress.PATIENCE_SECONDS = 0.1\n"
         "with progress.waiting_for('[a] friend', is_said=True): time.sleep(1)"
     )
     ours, theirs = pty.openpty()
-    with subprocess.Popen(
+    ran = subprocess.run(
         [sys.executable, "-P", "-c", script],
         stderr=theirs,
         stdout=subprocess.PIPE,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.read() == b""
-        process.wait()
-        os.close(theirs)
-        shown = os.read(ours, 65_536).decode()
+    )
+    os.close(theirs)
+    shown = os.read(ours, 65_536).decode()
     os.close(ours)
+    assert ran.stdout == b""
     assert "Waiting for [a] friend" in shown
     show_cursor, erase_line = "\x1b[?25h", "\x1b[2K"
     assert show_cursor in shown
     assert shown.rstrip().endswith(erase_line)
-
-
-class Body(io.BytesIO):
-    """The body of an answer, as botocore reads it."""
-
-    def stream(self) -> Iterator[bytes]:
-        yield self.read()
 
 
 @pytest.mark.parametrize("endpoint", [None, aws.LocalEndpoint("http://127.0.0.1:4566", "key")])
@@ -137,7 +110,7 @@ def test_a_slow_call_says_its_name_on_aws_and_on_the_engine(
 ) -> None:
     def answer(**_: Any) -> AWSResponse:
         time.sleep(LONG)
-        return AWSResponse("", 200, HTTPHeaders(), Body(b"{}"))
+        return AWSResponse("", 200, HTTPHeaders(), Mock(**{"stream.return_value": [b"{}"]}))
 
     sqs = aws.client("sqs", endpoint, "us-east-1")
     sqs.meta.events.register("before-send", answer)
@@ -148,17 +121,7 @@ def test_a_slow_call_says_its_name_on_aws_and_on_the_engine(
 def test_local_down_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.claim()
-    ended = EngineState(
-        pid=0,
-        pid_mark="",
-        supervisor_pid=0,
-        supervisor_mark="",
-        port=1,
-        endpoint="",
-        started_at="",
-        ends_at="",
-    )
-    home.write_state(ended)
+    home.write_state(replace(state_of(os.getpid()), pid_mark="ended", supervisor_mark="ended"))
     monkeypatch.setattr(engine, "stop", lambda *_: time.sleep(LONG))
     ran = CliRunner().invoke(app, ["local", "down", "--home", str(tmp_path)])
     assert ran.stderr.startswith("Waiting for the engine and its functions to end.\n")
@@ -199,7 +162,7 @@ def test_ctrl_c_at_a_question_is_an_interrupt_and_the_end_of_stdin_a_refusal() -
             os.close(each)
 
 
-def test_a_bar_that_is_piped_says_again_and_again_how_far_it_is(
+def test_a_bar_that_is_piped_says_again_and_again_how_far_it_is_and_one_on_a_terminal_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said: list[str] = []
@@ -216,32 +179,25 @@ def test_a_bar_that_is_piped_says_again_and_again_how_far_it_is(
         bar.reach(1_200)
         assert has_spoken.wait(60)
     assert said[-1] == "Following: 1,200 of 2,000 follows."
-
-
-def test_a_bar_on_a_terminal_says_nothing_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.01)
-    monkeypatch.setattr(progress, "say", lambda _: pytest.fail("It was said."))
+    said.clear()
     monkeypatch.setattr(Console, "is_terminal", True)
     with progress.progress_bar("Following", total=2, unit="follows"):
         time.sleep(0.1)
+    assert said == []
 
 
-@pytest.mark.parametrize(
-    ("total", "unit", "shown"),
-    [
+def test_what_a_bar_counts_agrees_with_its_total(capsys: pytest.CaptureFixture[str]) -> None:
+    for total, unit, shown in (
         (1, "edges", "edge"),
         (1, "entries", "entry"),
         (1, "write units", "write unit"),
         (2, "edges", "edges"),
         (0, "deliveries", "deliveries"),
         (None, "edges", "edges"),
-    ],
-)
-def test_what_a_bar_counts_agrees_with_its_total(
-    total: int | None, unit: str, shown: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with progress.progress_bar("Counting", total=total, unit=unit) as bar:
-        bar.advance(1)
-    words = capsys.readouterr().err.split()
-    assert " ".join(words[words.index(next(w for w in words if "/" in w)) + 1 :]).startswith(shown)
-    assert f"{shown}s" not in words
+    ):
+        with progress.progress_bar("Counting", total=total, unit=unit) as bar:
+            bar.advance(1)
+        words = capsys.readouterr().err.split()
+        counted = words[words.index(next(word for word in words if "/" in word)) + 1 :]
+        assert " ".join(counted).startswith(shown)
+        assert f"{shown}s" not in words
