@@ -30,39 +30,39 @@ CURL: list[dict[str, Any]] = [
 ]
 
 
-KNOWN = "lock: 1 known.\n  "
-UNCHECKED = "lock: NOT CHECKED. "
-
-
 @pytest.mark.parametrize(
     ("verdict", "said", "code"),
     [
         (of_pip("lock", pip(package()), ""), "lock: no fault is known.", 0),
         (
             of_pip("lock", pip(package(vulns=[FAULT])), ""),
-            KNOWN + "wheel 1.0: PYSEC-2026-1, mended in 1.1, 2.0",
+            "lock: 1 known.\n  wheel 1.0: PYSEC-2026-1, mended in 1.1, 2.0",
             1,
         ),
         (
             of_pip("lock", pip({"name": "wheel", "skip_reason": "not found"}), ""),
-            UNCHECKED + "The index told nothing about 1 packages: wheel.",
+            "lock: NOT CHECKED. The index told nothing about 1 packages: wheel.",
             2,
         ),
         (
             of_pip("lock", "", "WARNING: x\nERROR: the index cannot be reached\n"),
-            UNCHECKED + "pip-audit could not do it: ERROR: the index cannot be reached.",
+            "lock: NOT CHECKED. pip-audit could not do it: ERROR: the index cannot be reached.",
             2,
         ),
         (of_npm("lock", '{"vulnerabilities": {}}', ""), "lock: no fault is known.", 0),
-        (of_npm("lock", NPM, ""), KNOWN + "left-pad <2: high, https://x.example/GHSA-1", 1),
+        (
+            of_npm("lock", NPM, ""),
+            "lock: 1 known.\n  left-pad <2: high, https://x.example/GHSA-1",
+            1,
+        ),
         (
             of_npm("lock", '{"message": "405 Method Not Allowed", "error": {}}', ""),
-            UNCHECKED + "npm could not do it: 405 Method Not Allowed.",
+            "lock: NOT CHECKED. npm could not do it: 405 Method Not Allowed.",
             2,
         ),
-        (of_npm("lock", "", ""), UNCHECKED + "npm could not do it: it said nothing.", 2),
-        (of_curl("lock", CURL, "8.23.0"), KNOWN + "CURL-1: A leak", 1),
-        (of_curl("lock", CURL, "8.24.0"), "lock: no fault is known.", 0),
+        (of_npm("lock", "", ""), "lock: NOT CHECKED. npm could not do it: it said nothing.", 2),
+        (of_curl("libcurl", CURL, "8.23.0"), "libcurl: 1 known.\n  CURL-1: A leak", 1),
+        (of_curl("libcurl", CURL, "8.24.0"), "libcurl: no fault is known.", 0),
     ],
 )
 def test_an_answer_is_a_sentence_and_an_exit_code(verdict: Verdict, said: str, code: int) -> None:
