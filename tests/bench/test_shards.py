@@ -20,15 +20,22 @@ def test_a_short_run_reaches_every_target() -> None:
     assert [figure for figure in figures if not figure.met] == []
 
 
-def test_every_follow_ends_and_each_acknowledged_follower_is_found_once() -> None:
+def test_a_rush_is_throttled_until_the_publisher_grows_and_loses_no_acknowledged_follower() -> None:
     rush = Rush(SMALL)
     counts = rush.run()
     assert counts.offered.total() == pytest.approx(8 * 1_600, rel=0.1)
     assert len(rush.acknowledged) + counts.given_up == counts.offered.total()
     assert counts.accepted.total() == len(rush.acknowledged)
     assert counts.puts.total() == counts.accepted.total() + counts.throttled.total()
+    ((at, level),) = counts.levels
+    assert level == rush.publishers.shards(PUBLISHER).level == 1
+    assert 1 < at < 6
+    assert counts.throttled[int(at) - 1] > 200
+    assert counts.throttled[7] < 10
     assert rush.found() == dict.fromkeys(rush.acknowledged, 1)
     assert rush.lost() == 0
+    rush.acknowledged.add("nobody")
+    assert rush.lost() == 1
 
 
 def test_relate_leaves_no_second_edge_although_it_learns_of_a_growth_late() -> None:
@@ -37,20 +44,3 @@ def test_relate_leaves_no_second_edge_although_it_learns_of_a_growth_late() -> N
     assert len(counts.levels) == 1
     assert counts.reconciled > 500
     assert rush.twice() == 0
-
-
-def test_a_rush_is_throttled_until_the_publisher_grows() -> None:
-    rush = Rush(SMALL)
-    counts = rush.run()
-    ((at, level),) = counts.levels
-    assert level == rush.publishers.shards(PUBLISHER).level == 1
-    assert 1 < at < 6
-    assert counts.throttled[int(at) - 1] > 200
-    assert counts.throttled[7] < 10
-
-
-def test_a_lost_follower_is_counted() -> None:
-    rush = Rush(Plan(follows_per_second=100, seconds=1, containers=2))
-    rush.run()
-    rush.acknowledged.add("nobody")
-    assert rush.lost() == 1

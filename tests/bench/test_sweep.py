@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from bench import runner
-from bench.sweep.bench import Found, live_through
+from bench.sweep.bench import live_through
 from bench.sweep.cases import LARGE_SEGMENTS
 from bench.sweep.cost import Ledgers, costs
 from bench.sweep.lanes import NOISY_IN_FLIGHT, Order, Queue
 from bench.sweep.world import PLAN, Case, Post, Traffic
 from fanfold.sweep import sweep
 from fanfold.sweep.remedy import Remedy
-
-DEAF: Any = lambda *_, **__: Remedy.NOTHING  # noqa: E731
 
 
 @pytest.mark.slow
@@ -78,34 +75,24 @@ QUIET = Case(name="quiet", others=(LOST_PLAN, LOST_SEGMENT, LOST_SOME), days=1)
 BUSY = replace(QUIET, traffic=(Traffic(0.0, "celebrity", 6 * LARGE_SEGMENTS),))
 
 
-def minutes(found: Found) -> list[int]:
-    return [round(each) for each in found.minutes]
-
-
-def test_a_quiet_world_is_mended_without_extra_messages() -> None:
+def test_a_quiet_world_is_mended_without_extra_messages_and_not_without_a_sweep() -> None:
     found = live_through(QUIET)
     assert (found.unmended, found.stalled, found.extra_percent) == (0, 0, 0.0)
     assert len(found.minutes) == 3
     assert found.worst < 11
-
-
-def test_asking_does_not_wait_for_the_end_of_a_backlog() -> None:
-    found = live_through(BUSY)
-    assert minutes(found) == [3, 8, 10]
-    assert found.extra_percent == 0.0
-
-
-def test_what_waits_rightly_is_sent_again_and_counted_as_extra() -> None:
-    waiting = replace(BUSY, others=(Post("waiting", "celebrity", 64, at=1.0),))
-    # Asked after 8, 15 and 29 minutes, ten messages each.
-    assert live_through(waiting).extra_percent == pytest.approx(100 * 30 / 65)
-
-
-def test_a_sweep_that_does_nothing_is_noticed() -> None:
-    with patch.object(sweep, "remedy_for", DEAF):
+    with patch.object(sweep, "remedy_for", return_value=Remedy.NOTHING):
         found = live_through(replace(QUIET, days=0.1))
     assert found.unmended == 1 + 1 + 13
     assert found.worst > 140
+
+
+def test_asking_does_not_wait_for_the_end_of_a_backlog_and_counts_what_is_sent_again() -> None:
+    found = live_through(BUSY)
+    assert [round(each) for each in found.minutes] == [3, 8, 10]
+    assert found.extra_percent == 0.0
+    # What waits rightly is asked about after 8, 15 and 29 minutes, ten messages each.
+    waiting = replace(BUSY, others=(Post("waiting", "celebrity", 64, at=1.0),))
+    assert live_through(waiting).extra_percent == pytest.approx(100 * 30 / 65)
 
 
 @pytest.mark.network
