@@ -17,7 +17,7 @@ from urllib3.exceptions import ProtocolError
 from fanfold import contract, names
 from fanfold_cli import aws
 from tests.integration.cli import Ran, Stack, outputs, run_on
-from tests.integration.system import REGION, System
+from tests.service import REGION, System, request_of
 
 API = "https://api.example"
 
@@ -48,33 +48,28 @@ class Gateway:
             forbidden = BufferedReader(BytesIO(b'{"message":"Forbidden"}'))
             return HTTPResponse(forbidden, status=403, preload_content=False)
         route, ids = _route(method, address.path)
-        event = {
-            "version": "2.0",
-            "routeKey": route.key,
-            "rawPath": address.path,
-            "headers": {k.lower(): v for k, v in options["headers"].items()},
-            "requestContext": {
-                "authorizer": {"jwt": {"claims": {"sub": user, "token_use": "access"}}},
-                "timeEpoch": self.system.clock.ms,
-                "requestId": "request",
-                "http": {"method": method, "path": address.path},
-            },
-            "pathParameters": ids,
-            "queryStringParameters": dict(parse_qsl(address.query)),
-            "isBase64Encoded": False,
-        }
-        if options.get("body"):
-            event["body"] = options["body"].decode()
+        body = options.get("body")
+        request = request_of(
+            route,
+            user,
+            at_ms=self.system.clock.ms,
+            path=ids,
+            query=dict(parse_qsl(address.query)),
+            headers={name.lower(): value for name, value in options["headers"].items()},
+            body=body.decode() if body else None,
+        )
         with redirect_stdout(StringIO()):  # to which a function writes its metrics
-            raw = self.system.door(route.door).handler(event, self.system.context)
+            answer = self.system.ask(route, request)
         if self.interrupt and self.interrupt in line:
             raise KeyboardInterrupt
         if self.lost:
             self.lost -= 1
             raise ProtocolError("The connection was closed.")
-        body = BufferedReader(BytesIO(raw.get("body", "").encode()))
-        headers = HTTPHeaderDict(raw.get("headers", {}))
-        return HTTPResponse(body, headers, raw["statusCode"], preload_content=False)
+        content, headers = (
+            BufferedReader(BytesIO(answer.text.encode())),
+            HTTPHeaderDict(answer.headers),
+        )
+        return HTTPResponse(content, headers, answer.status, preload_content=False)
 
     def pump(self, *queues: str) -> None:
         """Let the workers of these queues take what is there."""

@@ -16,7 +16,7 @@ from fanfold_cli.app import app
 from fanfold_cli.aws import ATTEMPTS
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.stack import Deployment
-from tests.integration.system import ACCOUNT, REGION, error, settings
+from tests.service import ACCOUNT, REGION, error, settings
 
 NAMED: Any = {"stack": "Fanfold-test", "account": ACCOUNT}
 PLACE = f"Fanfold-test (account {ACCOUNT}, {REGION})"

@@ -11,36 +11,20 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
 import pytest
-from moto import mock_aws
 
-from fanfold import clock as product_clock
 from fanfold import names
 from fanfold.aws import boto
 from fanfold.channels.head import Head
-from fanfold.settings import Settings
-from fanfold.timeline.read import Hydration
-from functions import _wiring
-from simulation.function_modules import imported_anew
+from tests import model, service
 from tests.compat import engines
-from tests.integration import model
-from tests.integration import system as service_in_one_process
-from tests.integration.dynamodb_rules import check_expressions
-from tests.integration.system import (
-    QUEUES_URL,
-    VISIBILITY_SECONDS,
-    Clock,
-    System,
-    create_queues,
-    create_tables,
-    settings,
-)
+from tests.integration.on_moto import on_moto
+from tests.service import Clock, System, settings
 
 PATIENCE_SECONDS = 60
 DOORS = ("api", "timeline", "plan", "deliver", "relate", "sweep")
@@ -102,13 +86,11 @@ def clock(engine: str, monkeypatch: pytest.MonkeyPatch) -> Clock:
     By `monkeypatch`, which puts back what a test replaces again in the right order.
     """
     now = Clock()
-    monkeypatch.setattr(product_clock, "now_ms", lambda: now.ms)
     # It also follows real time: a wait for an answer would never time out otherwise.
-    monkeypatch.setattr(product_clock, "monotonic", lambda: time.monotonic() + now.seconds)
-    monkeypatch.setattr(product_clock, "sleep", now.advance)
+    service.keep_time(monkeypatch, now, lambda: time.monotonic() + now.seconds)
     if engine != engines.MODEL:
-        monkeypatch.setattr("moto.sqs.models.unix_time_millis", lambda: now.ms)
-        monkeypatch.setattr("moto.sqs.models.unix_time", lambda: now.ms / 1000)
+        monkeypatch.setattr("moto.sqs.models.unix_time_millis", now.now_ms)
+        monkeypatch.setattr("moto.sqs.models.unix_time", lambda: now.now)
     return now
 
 
@@ -123,67 +105,27 @@ def channel_threshold() -> int:
 
 @pytest.fixture
 def system(clock: Clock, engine: str, channel_threshold: int) -> Iterator[System]:
-    """The service with empty tables and queues."""
+    """The service with empty tables, queues and caches."""
+    transport = names.LIBCURL if engine == engines.MODEL else names.BOTO3
+    chosen = settings(channel_threshold=channel_threshold, transport=transport)
     with ExitStack() as ends:
-        transport = names.LIBCURL if engine == engines.MODEL else names.BOTO3
-        chosen = settings(channel_threshold=channel_threshold, transport=transport)
         if chosen != settings():
-            ends.enter_context(patch.dict(os.environ, chosen.to_env()))
-            ends.enter_context(imported_anew())
-        service = (_on_model if engine == engines.MODEL else _on_moto)(clock, chosen, ends)
-        with ExitStack() as cold:  # with empty caches, which use this clock
-            timeline = service.door("timeline")
-            hydration = Hydration(timeline.reading.hydration.posts)
-            reading = replace(timeline.reading, hydration=hydration)
-            feeds = replace(timeline.feeds(), hydration=hydration)
-            cold.enter_context(patch.object(timeline, "reading", reading))
-            cold.enter_context(patch.object(timeline, "feeds", lambda: feeds))
-            for name in ("api", "plan", "relate"):
-                door = service.door(name)
-                following = replace(door.following, edges=_wiring.edges(door.settings))
-                cold.enter_context(patch.object(door, "following", following))
-                door.heads.forget()
-            timeline.channels.forget()
-            if not channel_threshold:  # warm: a page reads no head, as nearly all of such a stage
-                head = timeline.channels.head
-                head.learn(Head(), head.now())
-            service.door("api").followers.forget()
-            service.door("relate").backfilling.forget()
-            if (
-                engine == engines.MOTO
-            ):  # one message at a time: its transactions roll back concurrent writes
-                cold.enter_context(patch.object(service.door("plan"), "MESSAGES", None))
-            yield service
-
-
-def _on_model(clock: Clock, chosen: Settings, ends: ExitStack) -> System:
-    account = model.Account(clock, QUEUES_URL, VISIBILITY_SECONDS)
-    ends.enter_context(model.attached(account))
-    return System(clock, chosen, account)
-
-
-def _on_moto(clock: Clock, chosen: Settings, ends: ExitStack) -> System:
-    """Moto has the queues, and the tables unless another engine has them."""
-    ends.enter_context(mock_aws(config=model.MOTO))
-    url = os.environ.get("AWS_ENDPOINT_URL_DYNAMODB")
-    service = System(clock, chosen)
-    if url:
-        for name in service.dynamodb.list_tables()["TableNames"]:
-            service.dynamodb.delete_table(TableName=name)
-    create_tables(service.dynamodb)
-    create_queues(service.sqs)
-    for client in (service.dynamodb, service.unretried, service.edge_client):
-        assert client.meta.endpoint_url == url or not url
-        client.meta.events.register(
-            "provide-client-params.dynamodb", check_expressions, unique_id="rules"
-        )
-    return service
+            ends.enter_context(service.own_functions(chosen))
+        if engine == engines.MODEL:
+            found = System(clock, chosen, ends.enter_context(service.on_model(clock)))
+        else:
+            found = ends.enter_context(on_moto(clock, chosen))
+        found.forget()
+        if not channel_threshold:  # warm: a page reads no head, as nearly all of such a stage
+            head = found.door("timeline").channels.head
+            head.learn(Head(), head.now())
+        yield found
 
 
 @pytest.fixture
 def through_lanes() -> Iterator[None]:
     """Also a fan-out to few followers is planned, and goes through a lane."""
-    with service_in_one_process.through_lanes():
+    with service.through_lanes():
         yield
 
 

@@ -6,11 +6,12 @@ does not know, such as Cognito, is moto's.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from io import BytesIO
 from typing import Any
@@ -24,9 +25,11 @@ from moto import mock_aws
 
 from aws_model.dynamodb import client as of_dynamodb
 from aws_model.dynamodb.database import Database
+from aws_model.dynamodb.values import item_to_wire
 from aws_model.endpoint import Answer, Request, answering_from
 from aws_model.sqs import client as of_sqs
 from aws_model.sqs.client import Queues
+from aws_model.sqs.messages import Message
 from aws_model.sqs.queues import Hooks
 from fanfold import clock, names
 from fanfold.aws import curl, retries
@@ -38,37 +41,83 @@ from simulation.schemas import schema_of
 TARGETS = {"dynamodb": DYNAMODB.target, "sqs": SQS.target}
 # moto uses the credentials of tests/conftest.py, as everything does.
 MOTO: Any = {"core": {"mock_credentials": False}}
+# How often something was asked for: what is refused counts too.
+COUNTS = {"posts_until_ns", "last_post"}
 
 
+@dataclass
 class Account:
-    """All tables and queues; `now` is a clock with the methods of the model's."""
+    """All tables and queues, on a clock with the methods of the model's."""
 
-    def __init__(self, now: Any, base_url: str, visibility_seconds: float) -> None:
-        database = Database(now)
+    clock: Any
+    base_url: str
+    visibility_seconds: float
+    # What a test has put in place of DELIVER's calls, by operation.
+    deliveries: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    threads: ThreadPoolExecutor = field(default_factory=ThreadPoolExecutor)
+    moto: ExitStack = field(default_factory=ExitStack)
+    has_moto: bool = False
+
+    def __post_init__(self) -> None:
         # Nothing disappears when it expires, as on moto: DynamoDB may take two days.
-        database.create(*(replace(schema_of(table), ttl=None) for table in names.TABLES))
+        self.database = Database(self.clock)
+        self.database.create(*(replace(schema_of(table), ttl=None) for table in names.TABLES))
         # The oldest message comes first, as on moto: a test says the same on both.
         first = Hooks(choose=lambda _random, _queue, _waiting: 0)
-        queues = Queues(now, first, base_url=base_url)
+        self.queues = Queues(self.clock, first, base_url=self.base_url)
         for queue in names.QUEUES:
-            queues.create_with_dlq(
+            self.queues.create_with_dlq(
                 queue.name,
                 max_receives=queue.max_receives,
-                visibility_seconds=visibility_seconds,
+                visibility_seconds=self.visibility_seconds,
             )
+        self._answer_as_now()
+
+    def _answer_as_now(self) -> None:
         self._backend = answering_from(
-            of_dynamodb.Client(database, validates=False), of_sqs.Client(queues, validates=False)
+            of_dynamodb.Client(self.database, validates=False),
+            of_sqs.Client(self.queues, validates=False),
         )
-        # What a test has put in place of DELIVER's calls, by operation.
-        self.deliveries: dict[str, Callable[..., Any]] = {}
-        self.threads = ThreadPoolExecutor()
-        self.moto = ExitStack()
-        self.has_moto = False
+
+    def copied(self) -> Account:
+        """The same rows and messages once more, on the same clock."""
+        twin = copy.copy(self)
+        the_clock = {id(self.clock): self.clock}
+        twin.database, twin.queues = copy.deepcopy((self.database, self.queues), the_clock)
+        twin._answer_as_now()
+        return twin
 
     def answer(self, service: str, operation: str, body: bytes) -> Answer:
         """Answer a call by its names on the wire."""
         target = {"x-amz-target": f"{TARGETS[service]}.{operation}"}
         return self._backend(Request(operation, target, body))
+
+    def rows(self, table: names.Table) -> list[str]:
+        """All items of a table as text, sorted; without counts, and items that only count."""
+        rows = self.database.table(table.name).space.walk(
+            after=None, segment=0, segments=1, moment=None
+        )
+        wire = (item_to_wire(row.item) for _, _, row in rows)
+        keys = {table.partition_key, table.sort_key}
+        kept = (
+            {name: item[name] for name in item.keys() - COUNTS}
+            for item in wire
+            if not item.keys() - keys <= COUNTS or not item.keys() & COUNTS
+        )
+        return sorted(json.dumps(item, sort_keys=True, default=repr) for item in kept)
+
+    def dump(self) -> dict[str, list[str]]:
+        """All items of all tables, by the table's name."""
+        return {table.name: self.rows(table) for table in names.TABLES}
+
+    def messages(self, name: str) -> list[Message]:
+        """All messages of a queue, whether visible or not."""
+        return list(self.queues.queue(f"{self.base_url}/{name}").messages())
+
+    def queued(self) -> dict[str, list[str]]:
+        """The bodies of all messages of all queues, by the queue's name."""
+        every = (name for queue in names.QUEUES for name in (queue.name, f"{queue.name}Dlq"))
+        return {name: sorted(each.body for each in self.messages(name)) for name in every}
 
     def start_moto(self) -> None:
         """Let moto answer what the model does not."""
@@ -78,6 +127,11 @@ class Account:
 
 
 _current: list[Account] = []  # that of the test which runs, if it has one
+
+
+def use(account: Account) -> None:
+    """Attach this account in place of another one."""
+    _current[:] = [account]
 
 
 @contextmanager
@@ -235,9 +289,16 @@ def _finished(self: Connections, seconds: float | None) -> list[Ended]:
     begun = self.__dict__.pop("begun", [])
     if not begun:
         clock.sleep(seconds or 0)
-    wait([future for _, future in begun], timeout=seconds, return_when=FIRST_COMPLETED)
-    self.__dict__["begun"] = [each for each in begun if not each[1].done()]
-    return [Ended(tag, future.result()) for tag, future in begun if future.done()]
+    if not any(future.done() for _, future in begun):
+        wait([future for _, future in begun], timeout=seconds, return_when=FIRST_COMPLETED)
+    ended: list[Ended] = []
+    self.__dict__["begun"] = in_flight = []
+    for tag, future in begun:
+        if future.done():
+            ended.append(Ended(tag, future.result()))
+        else:
+            in_flight.append((tag, future))
+    return ended
 
 
 def _forget(self: Connections) -> None:
