@@ -146,10 +146,11 @@ class Clock:
     """A clock that only `advance` moves; also the model's."""
 
     def __init__(self) -> None:
-        self.ms = AT_MS
-        self.seconds = 0.0
+        self.ms = AT_MS  # since the epoch
+        self.seconds = 0.0  # since the test began
 
     def advance(self, seconds: float) -> None:
+        """Let time pass, on both clocks; as the product's `sleep`, too."""
         self.ms += round(seconds * 1000)
         self.seconds += seconds
 
@@ -159,9 +160,11 @@ class Clock:
         return self.ms / 1000
 
     def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
         return self.ms
 
     def monotonic(self) -> float:
+        """Seconds since the test began."""
         return self.seconds
 
 
@@ -248,9 +251,11 @@ class Stage:
         return records
 
     def url(self, queue: str) -> str:
+        """The URL of a queue by its name."""
         return f"{QUEUES_URL}/{queue}"
 
     def delete(self, queue: str, record: Json) -> None:
+        """Delete a message that was received."""
         self.sqs.delete_message(QueueUrl=self.url(queue), ReceiptHandle=record["receiptHandle"])
 
     def work(self, queue: str, limit: int | None = None) -> tuple[list[Json], list[Json]]:
@@ -364,12 +369,15 @@ class System(Stage):
         return self.http("api/publish_post", user=user, body=fields, headers=headers)
 
     def follow(self, user: str, publisher: str = "ada") -> Answer:
+        """Follow over HTTP."""
         return self.http("api/follow", user=user, path={"publisher_id": publisher})
 
     def unfollow(self, user: str, publisher: str = "ada") -> Answer:
+        """Unfollow over HTTP."""
         return self.http("api/unfollow", user=user, path={"publisher_id": publisher})
 
     def timeline(self, user: str, **query: str) -> Answer:
+        """A page of the user's timeline over HTTP, with these query parameters."""
         return self.http("timeline/read_timeline", user=user, query=query)
 
     def give_up(self, fanout_id: str = POST) -> None:
@@ -377,6 +385,7 @@ class System(Stage):
         assert self.sweeper.give_up(self.ledger(fanout_id), now_ms=self.clock.ms)
 
     def sweep(self) -> None:
+        """Invoke SWEEP, as its schedule does."""
         self.door("sweep").handler(event("schedule/sweep"), self.context)
 
     # Queues
@@ -431,14 +440,17 @@ class System(Stage):
     # Results
 
     def ledger(self, fanout_id: str = POST) -> Fanout:
+        """The row of a fan-out, which is there."""
         fanout = self.fanouts.get(fanout_id)
         assert fanout, f"no ledger row of {fanout_id}"
         return fanout
 
     def open_fanouts(self) -> list[str]:
+        """The ids of the fan-outs under way, sorted."""
         return sorted(self.fanouts.open_ids())
 
     def post(self, ref_id: str = POST) -> Post:
+        """The row of a post; KeyError if there is none."""
         posts, left = self.posts.get([ref_id])
         assert not left
         return posts[ref_id]

@@ -1,49 +1,7 @@
-"""What stories import from here: the names of `tests.service`."""
+"""Another name of `tests.service`."""
 
-from tests.service import (
-    ACCOUNT,
-    AT,
-    AT_MS,
-    EVENTS,
-    HANDLERS,
-    POST,
-    QUEUES_URL,
-    REGION,
-    VISIBILITY_SECONDS,
-    Answer,
-    Clock,
-    Crash,
-    CrashAfter,
-    Json,
-    System,
-    around_calls,
-    cancelled,
-    error,
-    event,
-    settings,
-    through_lanes,
-)
+import sys
 
-__all__ = [
-    "ACCOUNT",
-    "AT",
-    "AT_MS",
-    "EVENTS",
-    "HANDLERS",
-    "POST",
-    "QUEUES_URL",
-    "REGION",
-    "VISIBILITY_SECONDS",
-    "Answer",
-    "Clock",
-    "Crash",
-    "CrashAfter",
-    "Json",
-    "System",
-    "around_calls",
-    "cancelled",
-    "error",
-    "event",
-    "settings",
-    "through_lanes",
-]
+from tests import service
+
+sys.modules[__name__] = service
