@@ -239,16 +239,6 @@ def page_through_a_range(random: Random) -> None:
 # Late entries
 
 
-def test_more_late_entries_than_a_page_takes_are_all_shown_once() -> None:
-    keys = Keys(*(key(10_000 + 10 * each) for each in range(100)))
-    here = keys.page(60).previous
-    assert len(here.seen) == MAX_SEEN
-    added = {key(10_985, each) for each in range(30)}
-    keys.keys |= added
-    found, _ = keys.climb(here, 2)
-    assert sorted(found) == sorted(added)
-
-
 def of_one_hash() -> tuple[str, str]:
     """Two keys that cannot be told apart, by bytes that a cursor remembers."""
     seen: dict[bytes, str] = {}
@@ -266,22 +256,13 @@ def test_of_two_entries_with_one_hash_the_late_one_is_shown_and_pages_end(
     limit: int, is_first_late: bool
 ) -> None:
     known, added = of_one_hash()[:: -1 if is_first_late else 1]
-    keys = Keys(key(10_000), known, key(30_000))
-    here = keys.page().previous
-    keys.keys |= {added, key(40_000)}
-    found, _ = keys.climb(here, limit)
-    assert {added, key(40_000)} <= set(found) <= {known, added, key(40_000)}
-
-
-@pytest.mark.parametrize("limit", [1, 2, 5])
-def test_pages_end_where_late_entries_lie_between_two_of_one_hash(limit: int) -> None:
-    known, added = sorted(of_one_hash())
-    between = {f"{known}-{each}" for each in range(limit)}
-    keys = Keys(known, key(30_000))
-    here = keys.page().previous
-    keys.keys |= {added, key(40_000), *between}
-    found, _ = keys.climb(here, limit)
-    assert set(found) >= {added, key(40_000), *between}
+    for between in (set[str](), {f"{min(known, added)}-{each}" for each in range(limit)}):
+        keys = Keys(key(10_000), known, key(30_000))
+        here = keys.page().previous
+        new = {added, key(40_000), *between}
+        keys.keys |= new
+        found, _ = keys.climb(here, limit)
+        assert new <= set(found) <= {known, *new}
 
 
 def test_what_lies_above_a_key_that_is_gone_is_not_shown_again_for_its_hash_further_up() -> None:
@@ -407,13 +388,6 @@ def test_a_low_mark_rises_no_further_than_below_what_is_left() -> None:
 # Where pages end
 
 
-def test_an_empty_timeline_says_where_its_range_begins() -> None:
-    page = Keys().page()
-    assert (shown(page), page.next, page.previous) == ([], None, Cursor.at(FLOOR))
-    since = times.to_text(5_000)
-    assert Keys().page(since=since).previous == Cursor.at(since)
-
-
 def test_who_polls_from_an_empty_range_of_the_future_misses_nothing() -> None:
     keys = Keys(key(10_000))
     page = keys.page(since=times.to_text(200_000))
@@ -426,10 +400,14 @@ def test_who_polls_from_an_empty_range_of_the_future_misses_nothing() -> None:
 
 @pytest.mark.parametrize("direction", ["before", "after"])
 @pytest.mark.parametrize("place", [Cursor.at(key(500)), Cursor.at(FLOOR)])
-def test_an_empty_page_gives_the_cursor_that_was_sent(direction: str, place: Cursor) -> None:
+def test_an_empty_page_gives_the_cursor_that_was_sent_or_where_its_range_begins(
+    direction: str, place: Cursor
+) -> None:
     about: dict[str, Any] = {direction: place}
     page = Keys().page(**about)
     assert (shown(page), page.next, page.previous) == ([], None, place)
+    since = times.to_text(5_000)
+    assert Keys().page(since=since).previous == Cursor.at(since)
 
 
 def test_a_page_that_meets_its_end_makes_no_query() -> None:
@@ -454,15 +432,6 @@ def test_a_cursor_outside_the_range_begins_at_its_edge() -> None:
     assert shown(keys.page(before=above, since=since, until=until)) == inside
     assert shown(keys.page(after=below, since=since, until=until)) == inside
     assert shown(keys.page(after=below)) == [key(each) for each in (40_000, 30_000, 20_000, 10_000)]
-
-
-def test_a_page_upwards_takes_the_oldest_and_shows_them_newest_first() -> None:
-    keys = Keys(*(key(10_000 + each) for each in range(5)))
-    page = keys.page(2, after=Cursor.at(key(10_000)))
-    assert (shown(page), page.has_more) == ([key(10_002), key(10_001)], True)
-    assert page.next == Cursor.at(key(10_001))
-    last = keys.page(2, after=page.previous)
-    assert (shown(last), last.has_more) == ([key(10_004), key(10_003)], False)
 
 
 def test_what_is_below_a_page_upwards_is_below_its_oldest_new_entry() -> None:
@@ -552,9 +521,7 @@ def test_a_page_is_asked_for_by_instants_or_dates() -> None:
         ({"before": "x", "after": "x"}, "not both"),
         ({"from": "2026-11-21", "to": "2026-11-20"}, "'from' must not be later than 'to'"),
         ({"from": "2026-11-31"}, "'from' is neither a time of RFC 3339 nor a date"),
-        ({"to": "20.11.2026"}, "'to' is neither a time"),
         ({"to": ""}, "'to' is neither a time"),
-        ({"before": "x"}, "take 'next' or 'previous'"),
         ({"after": "x"}, "take 'next' or 'previous'"),
     ],
 )

@@ -93,7 +93,7 @@ class FaultyTables:
                 case Read() | Send() as action:
                     calls += 1
                     in_flight.append(action)
-                    self.check(action)
+                    self.check(action, delivery.stop_at)
                     sends = sum(isinstance(each, Send) for each in in_flight)
                     self.most_in_flight = max(self.most_in_flight, sends)
                 case Wait(until):
@@ -113,10 +113,11 @@ class FaultyTables:
                     return end
         raise AssertionError("the delivery does not end")
 
-    def check(self, action: Read | Send) -> None:
+    def check(self, action: Read | Send, stop_at: float) -> None:
         if isinstance(action, Read):
             assert action.after < action.hi, "DynamoDB refuses such a range"
             return
+        assert self.now < stop_at, "sends after the deadline"
         assert 1 <= len(action.edges) <= MAX_PUTS
         assert len(set(action.edges)) == len(action.edges), "a key twice in one batch"
         self.batches.append(list(action.edges))
@@ -229,13 +230,6 @@ def test_a_permanent_error_of_a_page_ends_the_delivery() -> None:
 # Handing back: deadline, patience, retry budget
 
 
-def test_a_lasting_throttle_is_handed_back_when_patience_ends() -> None:
-    tables = tables_of(50, 5, throttled=1.0)
-    begin = tables.now
-    assert isinstance(deliver(tables), HandBack)
-    assert PATIENCE_SECONDS <= tables.now - begin < 2 * PATIENCE_SECONDS
-
-
 @pytest.mark.parametrize(
     ("seconds", "faults"), [(UNHURRIED, {"throttled": 1.0}), (UNHURRIED, {"unread": 1.0}), (0, {})]
 )
@@ -250,16 +244,6 @@ def test_a_hand_back_without_progress_is_where_the_delivery_began(
     assert end == HandBack(start, begins_at, progress=False, stragglers=late)
     assert not tables.written
     assert seconds or not tables.batches
-
-
-def test_nothing_is_sent_after_the_deadline() -> None:
-    tables = tables_of(5000, 8)
-    stop_at = tables.now + 0.1
-    end = deliver(tables, seconds=0.1)
-    assert isinstance(end, HandBack)
-    assert end.progress
-    assert sum(tables.written.values()) < 5000
-    assert tables.begins[-1] < stop_at
 
 
 def test_a_slow_worker_wakes_up_at_the_deadline() -> None:
@@ -366,15 +350,6 @@ def test_throttles_lower_the_rate_and_lost_answers_do_not() -> None:
     assert rate(lost=0.5) == 10_000
 
 
-@pytest.mark.parametrize("fault", ["throttled", "partial"])
-def test_from_its_third_throttle_on_a_follower_does_not_lower_the_rate(fault: str) -> None:
-    tables = tables_of(1, 12, **{fault: 1.0})
-    pace = warm(tables, 10_000)
-    assert isinstance(deliver(tables, pace=pace), HandBack)
-    assert len(tables.batches) > 4
-    assert pace.rate > 800, "it has risen since the second throttle"
-
-
 def test_a_follower_that_is_always_throttled_does_not_slow_the_others_down() -> None:
     tables = tables_of(20_000, 12, page=2500, slowness=0.001)
     tables.stuck = {tables.edges[0]: 1000}
@@ -395,7 +370,7 @@ def test_a_follower_that_is_always_throttled_does_not_slow_the_others_down() -> 
 
 
 @pytest.mark.parametrize(
-    ("segments", "most"), [(0, 25), (1, 25), (128, 25), (256, 16), (512, 8), (4096, 1), (10**6, 0)]
+    ("segments", "most"), [(0, 25), (128, 25), (256, 16), (4096, 1), (10**6, 0)]
 )
 def test_the_stragglers_of_all_segments_fit_the_ledgers_row(segments: int, most: int) -> None:
     assert max_stragglers_of(segments) == most
@@ -421,28 +396,12 @@ def test_a_written_follower_at_the_position_of_an_unwritten_one_is_no_progress(s
     assert tables.written[edges[0]] == 1
 
 
-@pytest.mark.parametrize("stuck", [1, 2, MAX_PUTS - 1, MAX_PUTS])
-@pytest.mark.parametrize("seconds", [0.05, UNHURRIED])
-def test_followers_behind_a_straggler_are_not_written_again(stuck: int, seconds: float) -> None:
-    tables = FaultyTables(followers(1000), random.Random(stuck))
-    late = tables.chance.sample(tables.edges, stuck)
-    tables.stuck = dict.fromkeys(late, 60)
-    ends = chain(tables, seconds=lambda: seconds, rounds=200)
-    assert ends[-1] == Done(1000)
-    assert len(ends) > 5
-    # A hand-back inside the range may write the last edge read again: a position stands for all
-    # edges on it.
-    twice = sum(tables.written.values()) - 1000
-    assert twice <= (len(ends) if seconds < 1 else 0)
-    assert max(tables.written.values()) <= 2
-
-
 def chain(
     tables: FaultyTables,
     *,
     seconds: Callable[[], float],
     rounds: int,
-    begin: Resume | None = None,
+    begin: Resume = Resume(ring.START, 0),  # noqa: B008
     lo: str = ring.START,
     **options: Any,
 ) -> list[Done | HandBack | Failed]:
@@ -450,7 +409,7 @@ def chain(
 
     After `rounds` of them the faults stop, and time suffices.
     """
-    noted = (begin or Resume(lo, 0)).to_text()
+    noted = begin.to_text()
     ends: list[Done | HandBack | Failed] = []
     for each in range(rounds + 1):
         left = seconds()
@@ -547,76 +506,50 @@ def any_tables(draw: st.DrawFn) -> FaultyTables:
 
 @given(
     tables=any_tables(),
-    longest=st.sampled_from([0.05, 1.0, 10.0]),
+    begins_at=st.integers(0, 300),
+    late=st.lists(st.integers(0, 300), max_size=25),
+    strangers=st.lists(st.integers(0, ring.RING_SIZE - 1), max_size=3),
+    longest=st.sampled_from([0.0, 0.05, 1.0, 10.0]),
     ceiling=st.sampled_from([1.0, 24.0, 25.0, 400.0, 10_000.0]),
     max_stragglers=st.integers(0, 25),
     max_in_flight=st.integers(1, MAX_IN_FLIGHT),
-    segment=st.sampled_from([(0, 1), (0, 2), (1, 2), (2, 4)]),
+    segment=st.sampled_from([(0, 1), (0, 1), (0, 2), (1, 2), (2, 4)]),
 )
-@settings(max_examples=300)
-def test_every_follower_of_the_range_is_written_or_handed_back(
+@settings(max_examples=400)
+def test_every_follower_of_the_range_is_written_or_handed_back_wherever_it_begins(
     tables: FaultyTables,
+    begins_at: int,
+    late: list[int],
+    strangers: list[int],
     longest: float,
     ceiling: float,
     max_stragglers: int,
     max_in_flight: int,
     segment: tuple[int, int],
 ) -> None:
-    part = ring.segment_range(*segment)
-    inside = {edge for edge in tables.edges if part.lo <= edge < part.hi}
-    paces = [Pace(ceiling), Pace(ceiling)]  # two warm workers
-    ends = chain(
-        tables,
-        seconds=lambda: tables.chance.random() * longest,
-        rounds=12,
-        lo=part.lo,
-        pace=tables.chance.choice(paces),
-        hi=part.hi,
-        max_stragglers=max_stragglers,
-        max_in_flight=max_in_flight,
-    )
-    assert ends[-1] == Done(len(inside))
-    assert set(tables.written) == inside
-    assert tables.most_in_flight <= max_in_flight
-
-
-@given(
-    tables=any_tables(),
-    begins_at=st.integers(0, 300),
-    late=st.lists(st.integers(0, 300), max_size=25),
-    strangers=st.lists(st.integers(0, ring.RING_SIZE - 1), max_size=3),
-    longest=st.sampled_from([0.0, 0.05, 10.0]),
-    max_stragglers=st.integers(0, 25),
-    max_in_flight=st.sampled_from([1, 2, MAX_IN_FLIGHT]),
-)
-@settings(max_examples=300)
-def test_a_continued_delivery_reaches_every_follower_left_out_before(
-    tables: FaultyTables,
-    begins_at: int,
-    late: list[int],
-    strangers: list[int],
-    longest: float,
-    max_stragglers: int,
-    max_in_flight: int,
-) -> None:
     """Stragglers may have unfollowed, lie at the start of the range, or be named twice."""
-    positions = [*map(position_of, tables.edges), ring.behind_all(ring.END)]
-    start = positions[min(begins_at, len(tables.edges))]
-    stragglers = [positions[each] for each in late if each < len(tables.edges)]
-    stragglers += [f"{each:016x}" for each in strangers]
-    known = promised_by(tables.edges, start, stragglers, lo=ring.START, hi=ring.END)
+    part, (number, count) = ring.segment_range(*segment), segment
+    inside = [edge for edge in tables.edges if part.lo <= edge < part.hi]
+    positions = [*map(position_of, inside), ring.behind_all(part.hi)]
+    start = positions[min(begins_at, len(inside))] if begins_at else part.lo
+    stragglers = [positions[each] for each in late if each < len(inside)]
+    stragglers += [f"{(number * ring.RING_SIZE + each) // count:016x}" for each in strangers]
+    known = promised_by(tables.edges, start, stragglers, lo=part.lo, hi=part.hi)
     tables.written.update(known)
     ends = chain(
         tables,
         seconds=lambda: tables.chance.random() * longest,
-        rounds=6,
+        rounds=10,
         begin=Resume(start, len(known), tuple(stragglers)),
-        pace=Pace(10_000),
+        lo=part.lo,
+        hi=part.hi,
+        pace=Pace(ceiling),
         max_stragglers=max_stragglers,
         max_in_flight=max_in_flight,
     )
-    assert ends[-1] == Done(len(tables.edges))
-    assert set(tables.written) == set(tables.edges)
+    assert ends[-1] == Done(len(inside))
+    assert set(tables.written) == set(inside)
+    assert tables.most_in_flight <= max_in_flight
     if len(ends) == 1:
         assert all(tables.written[edge] == 1 for edge in known), "written again"
 
