@@ -241,15 +241,6 @@ def test_a_deleted_post_finishes_its_segment_with_the_entries_written_so_far() -
     assert not worker.deliveries
 
 
-def test_a_segment_is_continued_where_the_ledger_says() -> None:
-    late = ("41" * 8, "42" * 8)
-    worker = Worker(Done(9), resumed("5" * 16, 4, *late))
-    assert worker.deliver(replace(COMMAND, position="5" * 16)) == Outcome("delivered", 5)
-    (delivery,) = worker.deliveries
-    assert (delivery.start, delivery.already, delivery.stragglers) == ("5" * 16, 4, late)
-    assert worker.calls == [("finish", 1, 9)]
-
-
 @pytest.mark.parametrize("position", ["", "4" * 16])
 def test_a_message_behind_the_ledger_is_dropped_unless_it_is_redelivered(position: str) -> None:
     command = replace(COMMAND, position=position)

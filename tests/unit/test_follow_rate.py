@@ -58,17 +58,6 @@ def used_ms(ben: Ben) -> int:
     return get_number(row, "follows_until_ns") // 1_000_000 - AT
 
 
-def test_a_user_over_the_rate_is_told_when_to_come_back_and_leaves_nothing(ben: Ben) -> None:
-    fill(ben)
-    before = (rows(ben), rows(ben, READERS), len(ben.queue.sent), len(ben.edges.calls))
-    with pytest.raises(TooOften) as refused:
-        ben.follow("ada", AT + 1_000)
-    assert refused.value.wait_ms == INTERVAL_MS - 1_000
-    after = (rows(ben), rows(ben, READERS), len(ben.queue.sent), len(ben.edges.calls))
-    assert after == before
-    assert ben.follow("ada", AT + INTERVAL_MS).is_active
-
-
 def test_an_unfollow_is_never_refused_and_gives_no_follow_back(ben: Ben) -> None:
     fill(ben)
     for each in publishers(RATE.limit):
@@ -188,10 +177,3 @@ def test_the_tombstones_that_one_user_can_leave_are_bounded(
                 ben.unfollow(each, now + 1)
         most = max(most, sum(get_number(each, "expires_at") * 1000 > now for each in rows(ben)))
     assert kept_days * RATE.limit <= most <= (kept_days + 1) * RATE.limit
-
-
-def test_without_a_rate_nothing_is_counted(ben: Ben) -> None:
-    free = replace(ben.following, rate=None)
-    for each in publishers(9):
-        free.follow("ben", each, asked_at=AT)
-    assert "follows_until_ns" not in rows(ben, READERS)[0]

@@ -5,10 +5,8 @@ import json
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from fanfold import contract, errors
-from fanfold.aws import boto  # noqa: F401  registers the errors of boto3
 from fanfold.contract import Route
 from fanfold.errors import BadInput, FanfoldError, TooLarge
 from functions._http import Action, Answer, Event, Request, answer, respond
@@ -73,31 +71,6 @@ def test_no_two_errors_share_a_slug() -> None:
     assert len(slugs) == len(set(slugs))
 
 
-def client_error(code: str, status: int = 400) -> ClientError:
-    response: Any = {
-        "Error": {"Code": code, "Message": "secret-table is busy"},
-        "ResponseMetadata": {"HTTPStatusCode": status},
-    }
-    return ClientError(response, "PutItem")
-
-
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [
-        (client_error("ThrottlingException"), 503),
-        (errors.Unsent("refused"), 503),
-        (client_error("AccessDeniedException"), 500),
-        (KeyError("secret-table"), 500),
-    ],
-)
-def test_what_aws_says_is_told_to_nobody(error: Exception, status: int) -> None:
-    problem = ask(raising(error))
-    assert problem["statusCode"] == status
-    assert ("retry-after" in problem["headers"]) is (status == 503)
-    assert ("JKJaXmPLvHcESHA=" in problem["body"]) is (status == 500)
-    assert "secret-table" not in problem["body"]
-
-
 @pytest.mark.parametrize(
     ("error", "seconds"),
     [
@@ -123,13 +96,6 @@ def test_an_answer_is_compact_json_in_utf_8_or_has_no_body_and_is_kept_by_no_cac
     assert answer(204) == {"statusCode": 204, "headers": {"cache-control": "private, no-store"}}
 
 
-@pytest.mark.parametrize("route", ["$default", "POST /v1/timeline", "", "GET /v1/timeline/"])
-def test_an_unknown_route_is_404_even_without_a_user(route: str) -> None:
-    problem = ask(raising(AssertionError()), {"routeKey": route})
-    assert problem["statusCode"] == 404
-    assert "GET /v1/timeline" in problem["body"]
-
-
 # Users
 
 
@@ -145,57 +111,45 @@ def test_the_user_is_the_configured_claim_of_the_verified_token() -> None:
     assert seen == ["ada", "ada@example.org"]
 
 
-@pytest.mark.parametrize("claims", [{}, {"sub": "a#b"}])
-def test_a_claim_that_is_not_an_id_is_refused(claims: dict[str, Any]) -> None:
-    problem = with_claims("sub", **claims)
-    assert problem["statusCode"] == 401
-    assert "'sub'" in problem["body"]
-
-
 def with_claims(claim: str, **claims: Any) -> Answer:
     context = {"authorizer": {"jwt": {"claims": claims}}}
     return ask(lambda _request: answer(204), event(requestContext=context), claim)
 
 
-@pytest.mark.parametrize("kind", ["id", "refresh", "", None])
-def test_a_token_that_is_not_for_apis_is_refused(kind: str | None) -> None:
-    problem = with_claims("sub", sub="ada", token_use=kind)
-    assert problem["statusCode"] == 401
-    assert "send the access token" in problem["body"]
-
-
-@pytest.mark.parametrize("kind", [{"token_use": "access"}, {}])
-def test_an_access_token_is_accepted_and_so_is_one_of_an_issuer_that_marks_none(
-    kind: dict[str, str],
-) -> None:
-    assert with_claims("sub", sub="ada", **kind)["statusCode"] == 204
-
-
-@pytest.mark.parametrize("claim", ["email", "phone_number"])
-@pytest.mark.parametrize("verified", ["true", "True", True])  # API Gateway passes strings
-def test_a_verified_address_may_name_the_user(claim: str, verified: Any) -> None:
-    answered = with_claims(claim, **{claim: "ada@example.org", f"{claim}_verified": verified})
-    assert answered["statusCode"] == 204
-
-
-@pytest.mark.parametrize("claim", ["email", "phone_number"])
 @pytest.mark.parametrize(
-    "verified", [{}, {"": "false"}, {"": ""}, {"": False}, {"": None}, {"": ["true"]}]
+    ("claim", "more"),
+    [
+        ("sub", {"token_use": "access"}),
+        ("sub", {}),  # of an issuer that marks none
+        ("email", {"email_verified": "true"}),  # API Gateway passes strings
+        ("email", {"email_verified": True}),
+        ("phone_number", {"phone_number_verified": "True"}),
+    ],
 )
-def test_an_address_that_is_not_verified_names_nobody(claim: str, verified: dict[str, Any]) -> None:
-    said = {f"{claim}_verified": each for each in verified.values()}
-    problem = with_claims(claim, sub="ada", **{claim: "victim@example.org"}, **said)
+def test_an_access_token_or_a_verified_address_names_the_user(
+    claim: str, more: dict[str, Any]
+) -> None:
+    assert with_claims(claim, **{claim: "ada@example.org"}, **more)["statusCode"] == 204
+
+
+@pytest.mark.parametrize(
+    ("claim", "claims", "sentence"),
+    [
+        ("sub", {}, "'sub'"),
+        ("sub", {"sub": "a#b"}, "'sub'"),
+        ("sub", {"sub": "ada", "token_use": "id"}, "send the access token"),
+        ("sub", {"sub": "ada", "token_use": None}, "send the access token"),
+        ("email", {"email": "ada@example.org"}, "'email_verified'"),
+        ("email", {"email": "ada@example.org", "email_verified": "false"}, "'email_verified'"),
+        ("email", {"email": "ada@example.org", "email_verified": None}, "'email_verified'"),
+        ("email", {"email": "ada@example.org", "email_verified": ["true"]}, "'email_verified'"),
+        ("phone_number", {"phone_number": "1", "email_verified": True}, "'phone_number_verified'"),
+    ],
+)
+def test_any_other_token_names_nobody(claim: str, claims: dict[str, Any], sentence: str) -> None:
+    problem = with_claims(claim, **claims)
     assert problem["statusCode"] == 401
-    assert f"'{claim}_verified'" in problem["body"]
-
-
-def test_only_the_token_names_the_user() -> None:
-    content = event(
-        requestContext={},
-        headers={"sub": "ada", "x-user-id": "ada"},
-        queryStringParameters={"sub": "ada", "user_id": "ada"},
-    )
-    assert ask(raising(AssertionError()), content)["statusCode"] == 401
+    assert sentence in problem["body"]
 
 
 # The parts of a request
@@ -256,19 +210,7 @@ def test_a_route_takes_the_parameters_of_the_contract_and_refuses_others() -> No
     assert len(quoted) < 200
 
 
-@pytest.mark.parametrize("encoded", ["ada%40example.org", "ada@example.org"])
-def test_an_id_in_the_path_is_decoded(encoded: str) -> None:
-    path = {"publisher_id": encoded}
-    assert request(pathParameters=path).path_id("publisher_id") == "ada@example.org"
-
-
 @pytest.mark.parametrize("path", [None, {}, {"publisher_id": "a%23b"}, {"publisher_id": "%zz"}])
 def test_an_invalid_id_in_the_path_is_refused(path: dict[str, str] | None) -> None:
     with pytest.raises(BadInput, match="'publisher_id' is not a valid id"):
         request(pathParameters=path).path_id("publisher_id")
-
-
-def test_a_header_is_its_value_or_none() -> None:
-    assert request(headers={"idempotency-key": "k"}).header("idempotency-key") == "k"
-    assert request(headers={}).header("idempotency-key") is None
-    assert request().header("idempotency-key") is None

@@ -260,25 +260,6 @@ def test_a_person_who_reopens_a_fanout_begins_its_questions_and_rounds_anew(tabl
     assert reopened.asked_at == AT + 70_000
 
 
-def test_an_unplanned_fanout_that_a_person_reopens_is_asked_whether_its_post_is_there(
-    table: Table,
-) -> None:
-    table.sweep.give_up(table.row, now_ms=AT + 90_000)
-    reopened = table.ledger.reopen(table.row, now=LAST)
-    assert reopened == table.row
-    assert (reopened.state, reopened.asked_at) == (QUEUED, AT + 120_000)
-
-
-def test_a_fanout_that_is_planned_meanwhile_is_not_reopened_as_an_unplanned_one(
-    table: Table,
-) -> None:
-    unplanned = table.row
-    plan(table)
-    assert table.ledger.reopen(unplanned, now=LAST) is None
-    assert table.row.state == DELIVERING
-    assert len(table.row.pending) == 4
-
-
 AGAIN = replace(ROW, sort_key=f"{LAST}#post-1", changed_at=LAST)
 
 
@@ -371,11 +352,3 @@ def test_sweep_sends_if_its_own_update_was_applied_and_still_stands(
     table.lose_answer(happens[since])
     sends = REMEDIES[remedy](table, seen, AT + 120_000)
     assert sends is (since in ("nothing", "progress"))
-
-
-def test_questions_and_rounds_are_counted(table: Table) -> None:
-    for number in (1, 2, 3):
-        assert table.sweep.note_question(table.row, now_ms=AT + number)
-        assert (table.row.asks, table.row.asked_at) == (number, AT + number)
-        assert table.sweep.note_round(table.row, now_ms=AT + number)
-        assert (table.row.rounds, table.row.sent_at) == (number, AT + number)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,9 +10,8 @@ import pytest
 from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.database import Database
-from aws_model.dynamodb.tables import Hooks
 from fanfold import clock as product_clock
-from fanfold.aws.items import binaries, expressions, number, text
+from fanfold.aws.items import expressions, number, text
 from fanfold.channels.head import key_of
 from fanfold.channels.head_table import HeadTable
 from fanfold.channels.known_head import KnownHead
@@ -22,7 +20,7 @@ from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.wishes import Follow
 from fanfold.names import FOLLOWING, PUBLISHERS, READERS
 from fanfold.timeline import memo
-from fanfold.timeline.marks import Reader, hash_of, holds
+from fanfold.timeline.marks import Reader, holds
 from fanfold.timeline.readers import Readers
 from simulation.schemas import schema_of
 
@@ -75,13 +73,9 @@ class World:
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    return new_world(monkeypatch)
-
-
-def new_world(monkeypatch: pytest.MonkeyPatch, hooks: Hooks | None = None) -> World:
     monkeypatch.setattr(product_clock, "now_ms", lambda: NOW_MS)
     monkeypatch.setattr(product_clock, "monotonic", lambda: 1.0)
-    database = Database(Clock(), hooks or Hooks())
+    database = Database(Clock())
     database.create(*(schema_of(each) for each in (FOLLOWING, READERS, PUBLISHERS)))
     return World(dynamodb.Client(database))
 
@@ -175,38 +169,6 @@ def test_the_limit_is_told_also_where_the_head_is_old(world: World) -> None:
         follow(old, ADA, most=1)
 
 
-def test_what_a_page_overlooks_that_sees_half_of_a_follow_is_noted_as_relate_settles_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """DynamoDB may show the items of a transaction one by one: here the reader's row first."""
-    hooks, seen = Hooks(), []
-    world = new_world(monkeypatch, hooks)
-    door = world.door()
-    assert door.heads
-    door.heads.get()
-    world.promote(ADA)
-    page = world.door()
-
-    def appear(steps: list[Callable[[], None]]) -> None:
-        *follows, reader = steps
-        reader()
-        followed, _ = page.active_among("ben", [ADA])
-        seen.append((world.reader, world.heads.get(), followed))
-        for step in follows:
-            step()
-
-    hooks.appear = appear
-    follow(door, ADA)
-    hooks.appear = None
-    for reader, head, followed in seen:
-        memo.note(page.readers, "ben", reader, head, followed)
-    with pytest.raises(AssertionError, match="ada is overlooked"):
-        world.check()
-    assert world.door().note_channel(door.get("ben", ADA), now_ms=NOW_MS)
-    assert world.channels() == {ADA}
-    world.check()
-
-
 def test_over_a_row_ahead_of_a_restored_head_follows_are_taken_and_later_channels_looked_up(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,22 +180,3 @@ def test_over_a_row_ahead_of_a_restored_head_follows_are_taken_and_later_channel
     look(world.door())
     assert world.channels() == {BEA}
     world.check()
-
-
-def test_a_repair_makes_the_row_agree_with_the_follow(world: World) -> None:
-    world.promote(ADA)
-    door = world.door()
-    follow(door, ADA, BEA)
-    unfollow(door, BEA)
-    look(door)
-    world.promote(BEA)
-    look(world.door())
-    world.client.delete_item(TableName=READERS.name, Key={"user_id": text("ben")})
-    world.change(channels_seen=number(2), channels=binaries([hash_of(BEA)]))
-    for publisher in (ADA, BEA):
-        assert world.door().mark(door.get("ben", publisher), now_ms=NOW_MS)
-    assert world.channels() == {ADA}
-    world.check()
-
-
-# All orders of what happens at the same time

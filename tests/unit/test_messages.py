@@ -22,7 +22,7 @@ from fanfold.messages import (
 
 ORDERS: list[Command] = [
     PlanFanout(fanout_id="post-1"),
-    DeliverSegment(fanout_id="post-1", segment=3, segments=4, position="8" * 16, hops=2),
+    DeliverSegment(fanout_id="p" * 128, segment=3, segments=4, position="8" * 16, hops=2),
     BackfillRelation(user_id="bob", publisher_id="ada"),
     ReconcileRelation(user_id="bob", publisher_id="ada"),
 ]

@@ -210,14 +210,6 @@ def test_an_answer_about_no_entries_changes_nothing() -> None:
     assert pace.rate == 1_000.0
 
 
-@pytest.mark.parametrize("ceiling", [1.0, 25.0, 10_000.0])
-def test_the_slowest_rate_is_an_eighth_of_the_ceiling_or_a_batch_per_second(ceiling: float) -> None:
-    pace = at_its_slowest(ceiling, now=0.0)
-    pace.answered(MAX_PUTS, MAX_PUTS, 6.0)
-    slowest = max(min(SLOWEST, ceiling), ceiling * SLOWEST_SHARE)
-    assert slowest <= pace.rate <= min(ceiling, slowest + ceiling / 100)
-
-
 def test_a_burst_saved_up_at_a_high_rate_is_lost_at_a_low_one() -> None:
     pace = at_its_slowest(10_000.0, now=0.0)
     assert sent_at_once(pace, 6.0) == BURST_ENTRIES

@@ -36,6 +36,7 @@ PAGE = 60
 # The first read of the whole ring of a publisher with one shard.
 WHOLE = Read(0, 0, ring.START, ring.END)
 UNHURRIED = 1e9
+FROM_THE_START = Resume(ring.START, 0)
 
 
 class Throttled(Exception):
@@ -401,7 +402,7 @@ def chain(
     *,
     seconds: Callable[[], float],
     rounds: int,
-    begin: Resume = Resume(ring.START, 0),  # noqa: B008
+    begin: Resume = FROM_THE_START,
     lo: str = ring.START,
     **options: Any,
 ) -> list[Done | HandBack | Failed]:

@@ -27,7 +27,7 @@ from fanfold.fanout.publish import (
     Published,
     Publishing,
 )
-from fanfold.fanout.row import ABANDONED, QUEUED, VOID, VOID_MS, Fanout
+from fanfold.fanout.row import QUEUED, VOID, VOID_MS, Fanout
 from fanfold.messages import Message
 from fanfold.names import FANOUTS, POSTS
 from fanfold.sweep.open_fanouts import OpenFanouts
@@ -201,25 +201,6 @@ def test_a_later_repeat_takes_its_own_time(world: World, is_void: bool) -> None:
     assert post.accepted_at == times.to_text(AT + VOID_MS)
     assert (world.row.sort_key, world.row.state) == (post.sort_key, QUEUED)
     assert len(world.queue.sent) == 1
-
-
-@pytest.mark.parametrize("after_ms", [0, VOID_MS])
-@pytest.mark.parametrize("by_message", [False, True])
-def test_what_an_operator_has_ended_before_its_post_was_stored_stays_ended(
-    world: World, after_ms: int, by_message: bool
-) -> None:
-    world.fail_to_store()
-    world.publishing.ledger.abandon("post-1", now=times.to_text(AT + 1))
-    row = world.row
-    for _ in range(2):
-        if by_message:
-            world.now_ms = AT + after_ms
-            post = world.publishing.accept(NEW, accepted_at=AT + after_ms)
-        else:
-            post = world.publish(at=AT + after_ms).post
-        assert (post.accepted_at, post.sort_key) == (row.accepted_at, row.sort_key)
-        assert world.publishing.posts.one("post-1") == post
-        assert (row.state, world.row) == (ABANDONED, row)
 
 
 def test_a_key_of_a_publish_that_an_operator_has_ended_stores_nothing_else(world: World) -> None:

@@ -93,7 +93,6 @@ QUESTIONS_TO_PLAN = [
     (119.999, None, 0, Remedy.NOTHING),
     (120, None, 0, Remedy.ASK_PLAN),
     (120, 119.999, 1, Remedy.NOTHING),
-    (240, 120, 1, Remedy.ASK_PLAN),
     (999, 239.999, 2, Remedy.NOTHING),
     (999, 240, 2, Remedy.ASK_PLAN),
     (9 * DAY, 120 * 512 - 0.001, 10, Remedy.NOTHING),
@@ -120,8 +119,6 @@ QUESTIONS_TO_A_LANE = [
     (420, None, 0, 0, Remedy.ASK),
     (999, 419.999, 0, 1, Remedy.NOTHING),
     (999, 420, 0, 1, Remedy.ASK),
-    (DAY, 839.999, 0, 2, Remedy.NOTHING),
-    (DAY, 840, 0, 2, Remedy.ASK),
     # Rounds count as well, or one that is answered each time would be asked at a constant rate.
     (DAY, 1679.999, 3, 0, Remedy.NOTHING),
     (DAY, 1680, 3, 0, Remedy.ASK),

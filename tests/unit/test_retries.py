@@ -8,7 +8,6 @@ from botocore.exceptions import (
     ConnectTimeoutError,
     EndpointConnectionError,
     NoCredentialsError,
-    ParamValidationError,
     ReadTimeoutError,
 )
 
@@ -60,15 +59,12 @@ def test_throttles_server_faults_and_lost_connections_are_transient(error: Excep
         client_error("ValidationException"),
         client_error("ConditionalCheckFailedException"),
         client_error("AccessDeniedException"),
-        client_error("ResourceNotFoundException"),
-        client_error("ItemCollectionSizeLimitExceededException"),
         client_error(
             "TransactionCanceledException",
             CancellationReasons=[{"Code": "ThrottlingError"}, {"Code": "ValidationError"}],
         ),
         client_error("TransactionCanceledException"),
         NoCredentialsError(),
-        ParamValidationError(report=""),
         BadInput("no"),
         KeyError("x"),
     ],

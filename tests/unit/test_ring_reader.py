@@ -156,18 +156,6 @@ def test_every_edge_of_the_range_is_given_once_and_in_order(
     assert reading.most_in_flight <= MAX_READS
 
 
-@given(placements, positions, st.integers(0, 2**32))
-def test_the_range_of_one_position_holds_the_edges_there(
-    where: list[tuple[str, int]], position: str, seed: int
-) -> None:
-    # DELIVER reads a straggler like this: it only knows the position.
-    where = [*where, (f"{position}#me", 0), (f"{position}#me", MAX_LEVEL), (f"{position}#you", 3)]
-    behind = f"{position}$"  # '$' is the character after '#'
-    reading = read_all(where, level=MAX_LEVEL, lo=position, hi=behind, page_size=1, seed=seed)
-    assert reading.taken == sorted({edge for edge, _ in where if edge.startswith(f"{position}#")})
-    assert all(read.shard == ring.shard_of(position, read.level) for read in reading.reads)
-
-
 @pytest.mark.parametrize(("lo", "hi"), [(at(7), at(7)), (at(8), at(7)), (ring.END, ring.END)])
 def test_an_empty_range_is_read_without_a_call(lo: str, hi: str) -> None:
     wanted = RingRead(MAX_LEVEL, lo, hi)
@@ -257,19 +245,6 @@ def test_the_level_that_is_furthest_behind_is_read_first() -> None:
     wanted.page_read(second, Page([f"{at(1 << 62)}#b"], more=True))
     wanted.page_read(first, Page([f"{at(1 << 40)}#a"], more=True))
     assert wanted.next_read() == Read(0, 0, f"{at(1 << 40)}#a", ring.END)
-
-
-def test_a_level_with_enough_edges_waits_for_the_others() -> None:
-    wanted = RingRead(1, ring.START, ring.END, low_water=2)
-    low, high = wanted.next_read(), wanted.next_read()
-    assert low
-    assert high
-    wanted.page_read(low, Page([f"{at(1 << 63)}#a", f"{at(1 << 63)}#b"], more=True))
-    assert wanted.take() == []  # the other level may have edges before them
-    assert wanted.next_read() is None
-    wanted.page_read(high, Page([], more=False))
-    assert wanted.take() == []  # the shards of level 1 meet where these edges lie
-    assert wanted.next_read() == Read(1, 1, at(1 << 63), ring.END)
 
 
 @pytest.mark.parametrize(

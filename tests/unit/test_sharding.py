@@ -17,7 +17,6 @@ from fanfold.errors import TryLater
 from fanfold.follows.publishers_table import FAR_WINDOWS, PublishersTable
 from fanfold.follows.sharding import (
     LEAST_GAIN,
-    MAX_HISTORY,
     NO_GAIN_PAUSE_MS,
     OWN_SHARE,
     PARTITION_WRITES,
@@ -26,7 +25,6 @@ from fanfold.follows.sharding import (
     NotGrown,
     Shards,
     grown,
-    raised,
 )
 from fanfold.names import PUBLISHERS
 from fanfold.settings import HIGHEST_LEVEL
@@ -78,13 +76,6 @@ def test_a_publisher_without_a_row_grows_to_two_shards() -> None:
         last_updated=NOW,
         history=(Growth(1, NOW, 1_000),),
     )
-
-
-def test_only_the_latest_growths_are_remembered() -> None:
-    shards = Shards()
-    for number in range(3 * MAX_HISTORY):
-        shards = raised(shards, level=number, now_ms=NOW)
-    assert [growth.level for growth in shards.history] == list(range(32, 48))
 
 
 # Reasons against a growth
@@ -173,40 +164,6 @@ def test_a_rate_is_never_negative_and_never_more_than_was_counted(
 # Properties of all histories
 
 
-@st.composite
-def throttles(draw: st.DrawFn) -> list[tuple[int, float]]:
-    """Throttles: milliseconds since the previous one, and the publisher's own rate."""
-    gap = st.sampled_from([0, 1, 900, 5_000, 9_999, 10_000, 60_000, NO_GAIN_PAUSE_MS])
-    rate = st.sampled_from([0.0, 249.0, 250.0, 1_000.0, 1_049.0, 1_051.0, 8_000.0, 1e6])
-    return draw(st.lists(st.tuples(gap, rate), max_size=60))
-
-
-@given(throttles(), st.integers(0, 12))
-def test_levels_only_rise_by_one_at_a_time_and_never_twice_within_a_cooldown(
-    events: list[tuple[int, float]], max_level: int
-) -> None:
-    shards, now = Shards(), NOW
-    growths: list[int] = []
-    for gap, rate in events:
-        now += gap
-        fed = rated(rate, now=now)
-        shards = replace(
-            shards, window=fed.window, follows=fed.follows, follows_before=fed.follows_before
-        )
-        found = grow(shards, now=now, max_level=max_level)
-        if isinstance(found, NotGrown):
-            continue
-        assert found.level == shards.level + 1 <= max_level
-        assert found.version == shards.version + 1
-        assert found.last_updated == now
-        assert rate >= least(shards.level) - 1
-        assert all(now - each >= COOLDOWN_MS for each in growths)
-        growths.append(now)
-        shards = found
-    assert shards.level == len(growths)
-    assert len(shards.history) <= MAX_HISTORY
-
-
 @given(st.lists(st.tuples(st.integers(0, 2 * WINDOW_MS), st.integers(1, 256)), max_size=40))
 def test_counted_follows_are_the_rate_of_the_last_windows(
     counted: list[tuple[int, int]],
@@ -270,14 +227,6 @@ def test_the_static_level_is_told_once_it_is_set_and_never_beyond_the_highest() 
     for level, told in [(0, 0), (3, 3), (99, HIGHEST_LEVEL), (None, None)]:
         publishers.set_static_level(level)
         assert publishers.static_level() == told
-
-
-def test_a_level_is_raised_and_never_lowered() -> None:
-    publishers = stored(Clock())
-    assert publishers.raise_to("ada", 3, now_ms=NOW) == 3
-    assert publishers.raise_to("ada", 2, now_ms=NOW) == 3
-    shards = publishers.shards("ada")
-    assert (shards.level, shards.version, shards.last_updated) == (3, 1, NOW)
 
 
 def test_a_level_that_others_keep_changing_is_raised_later(

@@ -97,16 +97,6 @@ def redriven(message_id: str, first: str) -> dict[str, Any]:
     }
 
 
-def test_a_message_that_was_moved_tells_both_its_times() -> None:
-    first = {"DataType": "String", "StringValue": "1795000000000"}
-    moved = {**redriven("second", "first"), "MessageAttributes": {"first_sent_at": first}}
-    seen: list[Received] = []
-    assert failed_of(sqs_event(QUEUE, [moved])["Records"], seen.append) == []
-    assert [(each.sent_at, each.first_sent_at) for each in seen] == [
-        (1_795_000_500_000, 1_795_000_000_000)
-    ]
-
-
 def test_an_attribute_that_is_no_string_is_not_believed() -> None:
     """Of a binary one, an event has no string, or null."""
     dlq = Dlq()
@@ -237,39 +227,13 @@ def test_a_message_begins_only_with_time_for_two_unanswered_calls(
     assert [each.stop_at for each in handled] == ([100.0 + left_ms / 1000] if begins else [])
 
 
-class Queue(Dlq):
-    """A queue that may refuse to hide messages anew."""
-
-    def __init__(self, *, refuses: bool) -> None:
-        super().__init__()
-        self.refuses = refuses
-        self.hidden: list[Any] = []
-
-    def change_message_visibility(self, **request: Any) -> None:
-        if self.refuses:
-            raise RuntimeError("No.")
-        self.hidden.append(request)
-
-
-@pytest.mark.parametrize(
-    ("receives", "error", "refuses", "is_hidden"),
-    [
-        (4, NotYet("Soon."), False, True),
-        (5, NotYet("Soon."), False, False),
-        (1, NotYet("Soon."), True, False),
-        (1, TryLater("A throttle."), False, False),
-    ],
-)
-def test_a_message_that_has_overtaken_what_it_needs_is_hidden_anew_but_for_the_last_time(
-    receives: int, error: Exception, refuses: bool, is_hidden: bool
+def test_a_message_that_cannot_be_hidden_anew_comes_again_all_the_same(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    queue = Queue(refuses=refuses)
-
     def handle(_received: Received) -> None:
-        raise error
+        raise NotYet("Soon.")
 
-    received = {**record(1, receives), "receiptHandle": "r1"}
-    assert failed_of([received], handle, queue) == ["message-1"]
-    hidden = {"QueueUrl": "url", "ReceiptHandle": "r1", "VisibilityTimeout": NOT_YET_SECONDS[-1]}
-    assert queue.hidden == [hidden] * is_hidden
+    received = {**record(1, receives=1), "receiptHandle": "r1"}
+    assert failed_of([received], handle, Dlq()) == ["message-1"]  # which hides nothing
+    assert "A message was not hidden anew." in caplog.text
     assert len(NOT_YET_SECONDS) == names.PUBLISH.max_receives - 1
