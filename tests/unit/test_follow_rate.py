@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from aws_model.clock import Clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.database import Database
 from fanfold import clock as product_clock
 from fanfold.aws.items import get_number
 from fanfold.errors import TooManyFollows, TooOften
@@ -18,8 +15,8 @@ from fanfold.follows.follows_table import TOMBSTONE_SECONDS, FollowsTable
 from fanfold.names import FOLLOWING, READERS
 from fanfold.rates import Rate
 from fanfold.timeline.readers import Counted, Readers
-from simulation.schemas import schema_of
-from tests.unit.test_following import Ben, Edges, Queue
+from tests.unit.stores import Queue, client_of
+from tests.unit.test_following import Ben, Edges
 
 AT = 1_795_197_600_123
 DAY_MS = 86_400_000
@@ -31,9 +28,7 @@ INTERVAL_MS = DAY_MS // RATE.limit
 def ben(monkeypatch: pytest.MonkeyPatch) -> Ben:
     monkeypatch.setattr(product_clock, "sleep", lambda _seconds: None)
     monkeypatch.setattr(product_clock, "now_ms", lambda: AT)
-    database = Database(Clock())
-    database.create(schema_of(FOLLOWING), schema_of(READERS))
-    client: Any = dynamodb.Client(database)
+    client = client_of(FOLLOWING, READERS)
     table = FollowsTable(client, FOLLOWING.name, Readers(client, READERS.name), 30)
     edges, queue = Edges(), Queue()
     stubs: tuple[Any, Any] = (edges, queue)

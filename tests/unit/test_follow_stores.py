@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from aws_model.clock import Clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.database import Database
 from fanfold.aws.items import text
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
@@ -18,7 +15,7 @@ from fanfold.follows.ring_reader import RingRead
 from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.names import FOLLOWERS, FOLLOWING, READERS
 from fanfold.timeline.readers import Readers
-from simulation.schemas import schema_of
+from tests.unit.stores import client_of
 
 AT = "2026-11-20T18:00:00.123Z"
 NOW_MS = 1_795_197_600_123
@@ -28,9 +25,7 @@ NEW = Follow(user_id="ben", publisher_id="ada", followed_at=AT, asked_at=5)
 
 @pytest.fixture
 def client() -> Any:
-    database = Database(Clock())
-    database.create(*(schema_of(each) for each in (FOLLOWING, READERS, FOLLOWERS)))
-    return dynamodb.Client(database)
+    return client_of(FOLLOWING, READERS, FOLLOWERS)
 
 
 @pytest.fixture

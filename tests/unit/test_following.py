@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 
-from aws_model.clock import Clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.database import Database
 from fanfold import clock as product_clock
 from fanfold import times
 from fanfold.errors import Contended
@@ -18,11 +15,10 @@ from fanfold.follows import bulk_follow, follow
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.follow import ATTEMPTS, Following
 from fanfold.follows.follows_table import FollowsTable
-from fanfold.messages import Message
 from fanfold.names import FOLLOWING, READERS
 from fanfold.timeline.readers import Readers
 from fanfold.times import OVERTAKEN_MS
-from simulation.schemas import schema_of
+from tests.unit.stores import Queue, client_of
 
 NOW_MS = 1_800_000_000_000
 
@@ -57,14 +53,6 @@ class Edges:
 
 
 @dataclass
-class Queue:
-    sent: list[Message] = field(default_factory=list)
-
-    def send(self, *messages: Message) -> None:
-        self.sent += messages
-
-
-@dataclass
 class Ben:
     """A user, and what is noted of him."""
 
@@ -87,9 +75,7 @@ class Ben:
 def ben(monkeypatch: pytest.MonkeyPatch) -> Ben:
     monkeypatch.setattr(product_clock, "sleep", lambda _seconds: None)
     monkeypatch.setattr(product_clock, "now_ms", lambda: NOW_MS)
-    database = Database(Clock())
-    database.create(schema_of(FOLLOWING), schema_of(READERS))
-    client: Any = dynamodb.Client(database)
+    client = client_of(FOLLOWING, READERS)
     table = FollowsTable(client, FOLLOWING.name, Readers(client, READERS.name), 30)
     edges, queue = Edges(), Queue()
     stubs: tuple[Any, Any] = (edges, queue)

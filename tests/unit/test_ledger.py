@@ -8,16 +8,13 @@ from typing import Any
 
 import pytest
 
-from aws_model.clock import Clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.database import Database
 from fanfold import times
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import COMPLETE, DELIVERING, QUEUED, STALLED, VOID, Fanout
 from fanfold.names import FANOUTS
 from fanfold.sweep.open_fanouts import OpenFanouts
-from simulation.schemas import schema_of
+from tests.unit.stores import client_of
 
 AT = 1_795_197_600_123
 ROW = Fanout(
@@ -64,9 +61,7 @@ class Table:
 
 @pytest.fixture
 def table() -> Table:
-    database = Database(Clock())
-    database.create(schema_of(FANOUTS))
-    client: Any = dynamodb.Client(database)
+    client = client_of(FANOUTS)
     opened = Table(Ledger(client, FANOUTS.name), OpenFanouts(client, FANOUTS.name), client)
     assert opened.ledger.open(ROW) is None
     return opened

@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 
-from aws_model.clock import Clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.database import Database
 from fanfold import clock, names, times
 from fanfold.aws import batch_get
 from fanfold.aws.threads import together
@@ -23,7 +20,7 @@ from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import Page
 from fanfold.timeline.posts import Post, Posts
-from simulation.schemas import schema_of
+from tests.unit.stores import client_of
 
 AT = times.to_text(1_795_197_600_123)
 ROW = Fanout(
@@ -49,13 +46,11 @@ class Tables:
     """A lookup, what it finds, and the calls that it makes."""
 
     def __init__(self) -> None:
-        database = Database(Clock())
-        database.create(*map(schema_of, names.TABLES))
-        self.client = dynamodb.Client(database)
+        self.client = client_of(*names.TABLES)
         self.calls: list[str] = []
         self.hot = ""  # a table of which no row is processed
-        self.plain, self.client.call = self.client.call, self.call  # type: ignore[method-assign]
-        client: Any = self.client
+        self.plain, self.client.call = self.client.call, self.call
+        client = self.client
         self.ledger = Ledger(client, names.FANOUTS.name)
         self.posts = Posts(client, names.POSTS.name)
         self.publishers = PublishersTable(client, names.PUBLISHERS.name)

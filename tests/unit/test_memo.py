@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from aws_model.clock import Clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.database import Database
 from fanfold import clock as product_clock
 from fanfold.aws.items import expressions, number, text
 from fanfold.channels.head import key_of
@@ -22,7 +19,7 @@ from fanfold.names import FOLLOWING, PUBLISHERS, READERS
 from fanfold.timeline import memo
 from fanfold.timeline.marks import Reader, holds
 from fanfold.timeline.readers import Readers
-from simulation.schemas import schema_of
+from tests.unit.stores import client_of
 
 AT = "2026-11-20T18:00:00.123Z"
 NOW_MS = 1_795_197_600_123
@@ -75,9 +72,7 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(product_clock, "now_ms", lambda: NOW_MS)
     monkeypatch.setattr(product_clock, "monotonic", lambda: 1.0)
-    database = Database(Clock())
-    database.create(*(schema_of(each) for each in (FOLLOWING, READERS, PUBLISHERS)))
-    return World(dynamodb.Client(database))
+    return World(client_of(FOLLOWING, READERS, PUBLISHERS))
 
 
 def follow(door: FollowsTable, *publishers: str, most: int = 9) -> list[Follow]:

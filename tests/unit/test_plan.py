@@ -34,6 +34,7 @@ from fanfold.follows.ring_reader import Page, Read
 from fanfold.messages import Message
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
+from tests.unit.stores import Queue
 
 ROW = Fanout(
     fanout_id="post-1",
@@ -168,25 +169,13 @@ class Loop:
 
 
 @dataclass
-class Lane:
-    """A queue that keeps what is sent."""
-
-    sent: list[Message] = field(default_factory=list)
-    threads: Executor | None = None
-
-    def send(self, *messages: Message, threads: Executor | None = None) -> None:
-        self.sent += messages
-        self.threads = threads
-
-
-@dataclass
 class Planner:
     """PLAN, over one row of the ledger and one publisher's followers."""
 
     ledger: Ledger
     ring: Ring
-    express: Lane = field(default_factory=Lane)
-    bulk: Lane = field(default_factory=Lane)
+    express: Queue = field(default_factory=Queue)
+    bulk: Queue = field(default_factory=Queue)
     threads: Executor | None = None
     post: Post | None = POST
     loop: Loop = field(default_factory=Loop)

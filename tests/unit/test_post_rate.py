@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from aws_model.clock import Clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.database import Database
 from fanfold import clock
 from fanfold.errors import TooOften
 from fanfold.fanout.ledger import Ledger
@@ -18,8 +15,8 @@ from fanfold.fanout.publish import NewPost, Publishing
 from fanfold.names import BULK, FANOUTS, POSTS, PUBLISHERS
 from fanfold.rates import Rate, spoken
 from fanfold.timeline.posts import Posts
-from simulation.schemas import schema_of
 from tests.integration.system import error
+from tests.unit.stores import Queue, client_of
 
 AT = 1_795_197_600_123
 RATE = Rate.a_minute(3)
@@ -33,16 +30,7 @@ def new(number: int, publisher: str = "ada") -> NewPost:
 
 
 @dataclass
-class Queue:
-    sent: list[Any] = field(default_factory=list)
-
-    def send(self, *messages: Any) -> None:
-        self.sent += messages
-
-
-@dataclass
 class World:
-    database: Database
     client: Any
     publishing: Publishing
     queue: Queue = field(default_factory=Queue)
@@ -70,11 +58,8 @@ class World:
 
 @pytest.fixture
 def world() -> World:
-    database = Database(Clock())
-    database.create(*map(schema_of, (POSTS, FANOUTS, PUBLISHERS)))
-    client: Any = dynamodb.Client(database)
+    client = client_of(POSTS, FANOUTS, PUBLISHERS)
     return World(
-        database,
         client,
         Publishing(
             Posts(client, POSTS.name),

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from aws_model.clock import Clock
-from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.capacity import READ, Meter
-from aws_model.dynamodb.database import Database
 from fanfold import times
 from fanfold.errors import EditOvertaken, FanfoldError, NoPost, PostRetracted, RefIdTaken
 from fanfold.names import POSTS
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import MAX_SKEW_MS, Post, Posts
 from fanfold.timeline.source import Range
-from simulation.schemas import schema_of
+from tests.unit.stores import client_of
 
 AT = 1_795_197_600_123
 SECOND = AT // 1000
@@ -34,10 +30,7 @@ OTHER = replace(POST, publisher_id="bea", body='{"text": "second"}')
 
 @pytest.fixture
 def posts() -> Posts:
-    database = Database(Clock())
-    database.create(schema_of(POSTS))
-    client: Any = dynamodb.Client(database)
-    return Posts(client, POSTS.name)
+    return Posts(client_of(POSTS), POSTS.name)
 
 
 def read(posts: Posts) -> Post | None:
@@ -148,9 +141,7 @@ def test_a_publisher_edits_its_own_living_post_alone(
 
 def test_an_edit_costs_its_larger_body_and_a_page_of_a_feed_one_unit() -> None:
     meter = Meter()
-    database = Database(Clock(), meter=meter)
-    database.create(schema_of(POSTS))
-    client: Any = dynamodb.Client(database)
+    client = client_of(POSTS, meter=meter)
     posts, outbox = Posts(client, POSTS.name), Outbox(client, POSTS.name)
     for number in range(51):
         at = times.to_text(AT + number)

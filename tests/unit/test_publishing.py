@@ -9,9 +9,6 @@ from unittest.mock import patch
 
 import pytest
 
-from aws_model.clock import Clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.database import Database
 from fanfold import clock, times
 from fanfold.errors import (
     KeyReused,
@@ -28,26 +25,14 @@ from fanfold.fanout.publish import (
     Publishing,
 )
 from fanfold.fanout.row import QUEUED, VOID, VOID_MS, Fanout
-from fanfold.messages import Message
 from fanfold.names import FANOUTS, POSTS
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.timeline.posts import OUTLIVES_SECONDS, Posts
-from simulation.schemas import schema_of
+from tests.unit.stores import Queue, client_of
 
 AT = 1_795_197_600_123
 DAY = 24 * 60 * 60
 NEW = NewPost(publisher_id="ada", ref_id="post-1", body='{"a": 1, "b": 2}')
-
-
-@dataclass
-class Queue:
-    error: Exception | None = None
-    sent: list[Message] = field(default_factory=list)
-
-    def send(self, *messages: Message) -> None:
-        if self.error:
-            raise self.error
-        self.sent += messages
 
 
 @dataclass
@@ -83,9 +68,7 @@ class World:
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    database = Database(Clock())
-    database.create(schema_of(POSTS), schema_of(FANOUTS))
-    client: Any = dynamodb.Client(database)
+    client = client_of(POSTS, FANOUTS)
     posts, ledger = Posts(client, POSTS.name), Ledger(client, FANOUTS.name)
     world = World(Publishing(posts, ledger, retention_days=90), client)
     monkeypatch.setattr(clock, "now_ms", lambda: world.now_ms)

@@ -11,8 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aws_model.clock import Clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.database import Database
 from fanfold.errors import TryLater
 from fanfold.follows.publishers_table import FAR_WINDOWS, PublishersTable
 from fanfold.follows.sharding import (
@@ -28,7 +26,7 @@ from fanfold.follows.sharding import (
 )
 from fanfold.names import PUBLISHERS
 from fanfold.settings import HIGHEST_LEVEL
-from simulation.schemas import schema_of
+from tests.unit.stores import client_of
 
 WINDOW_MS = WINDOW_SECONDS * 1000
 # A round number of windows since the epoch.
@@ -59,10 +57,7 @@ def least(level: int) -> float:
 
 def stored(clock: Clock) -> PublishersTable:
     """The store of publishers, on a table of the model."""
-    database = Database(clock)
-    database.create(schema_of(PUBLISHERS))
-    client: Any = dynamodb.Client(database)
-    return PublishersTable(client, PUBLISHERS.name)
+    return PublishersTable(client_of(PUBLISHERS, clock=clock), PUBLISHERS.name)
 
 
 # One growth

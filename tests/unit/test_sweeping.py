@@ -8,20 +8,16 @@ from typing import Any
 
 import pytest
 
-from aws_model.clock import Clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.database import Database
 from fanfold import clock as product_clock
 from fanfold import times
 from fanfold.errors import TryLater
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import STALLED, Fanout
-from fanfold.messages import Message
 from fanfold.names import FANOUTS
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.sweep import Sweeping, Swept
-from simulation.schemas import schema_of
+from tests.unit.stores import Queue, client_of
 
 AT = 1_795_197_600_123
 ROW = Fanout(
@@ -36,29 +32,15 @@ STOP_AT = 40.0
 
 
 @dataclass
-class Queue:
-    """A queue that keeps what is sent, or cannot be reached."""
-
-    url: str
-    sent: list[Message] = field(default_factory=list)
-    is_down: bool = False
-
-    def send(self, *messages: Message) -> None:
-        if self.is_down:
-            raise ConnectionError(self.url)
-        self.sent += messages
-
-
-@dataclass
 class World:
     """SWEEP, its clock, its queues and the mappings that are paused."""
 
     client: Any
     now: float = 0.0
     paused: set[str] = field(default_factory=set)
-    publish: Queue = field(default_factory=lambda: Queue("Publish"))
-    express: Queue = field(default_factory=lambda: Queue("Express"))
-    bulk: Queue = field(default_factory=lambda: Queue("Bulk"))
+    publish: Queue = field(default_factory=lambda: Queue(url="Publish"))
+    express: Queue = field(default_factory=lambda: Queue(url="Express"))
+    bulk: Queue = field(default_factory=lambda: Queue(url="Bulk"))
     swept: list[Swept] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -92,9 +74,7 @@ class World:
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    database = Database(Clock())
-    database.create(schema_of(FANOUTS))
-    each = World(dynamodb.Client(database))
+    each = World(client_of(FANOUTS))
     monkeypatch.setattr(product_clock, "monotonic", lambda: each.now)
     monkeypatch.setattr(product_clock, "now_ms", lambda: AT + round(1000 * each.now))
     monkeypatch.setattr(product_clock, "sleep", lambda _seconds: None)
@@ -186,7 +166,7 @@ def test_an_error_with_one_queue_keeps_no_other_from_being_sent(world: World) ->
     world.add("queued")
     world.add("single", segments=1)
     world.now = 1_000.0
-    world.publish.is_down = True
+    world.publish.error = ConnectionError()
     with pytest.raises(ConnectionError):
         world.sweep()
     assert world.asked(world.express) == [("single", 0)]
