@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fanfold.fanout.backlog import Backlog, Resume
+from fanfold.fanout.backlog import Backlog
 from fanfold.fanout.batch_retries import BACKOFF_CAP_SECONDS, Retries
 from fanfold.follows import ring
 from fanfold.follows.ring_reader import Page
@@ -114,8 +114,3 @@ def test_the_wait_of_an_entry_doubles_up_to_the_cap() -> None:
         assert retries.take_due(200.0) == ["edge"]
     assert waits == pytest.approx([0.025, 0.05, 0.1, 0.2, 0.4, 0.5, 0.5, 0.5])
     assert retries.backoff(5_000) == BACKOFF_CAP_SECONDS / 2
-
-
-def test_a_resume_keeps_its_stragglers() -> None:
-    resume = Resume(START, 7, (POSITIONS[3], POSITIONS[7]))
-    assert Resume.from_text(resume.to_text()) == resume

@@ -21,17 +21,10 @@ from fanfold.follows import ring
 from fanfold.messages import DeliverSegment, Message
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
+from tests.unit import stores
+from tests.unit.stores import POST
 
-ROW = Fanout(
-    fanout_id="post-1",
-    publisher_id="ada",
-    sort_key="2026-11-20T18:00:00.123Z#post-1",
-    accepted_at="2026-11-20T18:00:00.123Z",
-    expires_at=1_900_000_000,
-    state=DELIVERING,
-    segments=4,
-    pending=frozenset({0, 1, 2, 3}),
-)
+ROW = replace(stores.ROW, state=DELIVERING, segments=4, pending=frozenset({0, 1, 2, 3}))
 COMMAND = DeliverSegment(fanout_id="post-1", segment=1, segments=4)
 PART = ring.segment_range(1, 4)
 
@@ -85,15 +78,6 @@ class Lane:
 
     def send(self, *messages: Message) -> None:
         self.calls += [(self.name, message) for message in messages]
-
-
-POST = Post(
-    ref_id="post-1",
-    publisher_id="ada",
-    published_at="2026-11-20T18:00:00.123Z",
-    accepted_at="2026-11-20T18:00:00.123Z",
-    expires_at=1_900_000_000,
-)
 
 
 @dataclass

@@ -76,7 +76,6 @@ def test_no_two_errors_share_a_slug() -> None:
     [
         (errors.Contended("Your requests contend."), "1"),
         (errors.TooOften("You are too fast.", wait_ms=0), "1"),
-        (errors.TooOften("You are too fast.", wait_ms=1_001), "2"),
         (errors.TooOften("You are too fast.", wait_ms=86_400), "87"),
     ],
 )

@@ -80,17 +80,14 @@ REFUSED = {
     "a long name twice": (f'"{"x" * 500}":1,"{"x" * 500}":2}}', TWICE % ("x" * 40)),
     "NaN": ('"body":{"a":NaN}}', NO_NUMBER % "NaN"),
     "infinity": ('"body":{"a":[-Infinity]}}', NO_NUMBER % "-Infinity"),
-    "NaN elsewhere": ('"published_at":NaN}', NO_NUMBER % "NaN"),
     "half a surrogate pair": (r'"body":{"a":"\ud800"}}', f"'body' {HALF}"),
     "half a surrogate pair as a name within": (r'"body":{"a":[{"\udfff":1}]}}', f"'body' {HALF}"),
     "half a surrogate pair as a field": (r'"\ud800":1}', r"Unknown field '\ud800'; the known"),
     "5,000 digits": (f'"body":{{"a":{"7" * 5_000}}}}}', "'body' is 5006 bytes as compact JSON"),
     "5,000 digits elsewhere": (f'"published_at":{"7" * 5_000}}}', "'published_at' is not a string"),
     "102 levels": (f'"body":{DEEP}}}', f"'body' {NESTED}"),
-    "5,000 levels": ('"body":{"a":' + "[" * 5_000 + "]" * 5_000 + "}}", NESTED),
     "2,000 levels of objects": ('"body":' + '{"":' * 2_000 + "1" + "}" * 2_001, NESTED),
     "not JSON": ('"body":{"a":01}}', "is not JSON"),
-    "a comment": ('"body":{} /* */}', "is not JSON"),
 }
 
 

@@ -8,37 +8,22 @@ from typing import Any
 
 import pytest
 
-from fanfold import clock, names, times
+from fanfold import clock, names
 from fanfold.aws import batch_get
 from fanfold.aws.threads import together
 from fanfold.errors import TryLater
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.lookup import Found, Lookup
-from fanfold.fanout.row import Fanout
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import Page
-from fanfold.timeline.posts import Post, Posts
+from fanfold.timeline.posts import Posts
+from tests.unit import stores
 from tests.unit.stores import client_of
 
-AT = times.to_text(1_795_197_600_123)
-ROW = Fanout(
-    fanout_id="post-1",
-    publisher_id="ada",
-    sort_key=f"{AT}#post-1",
-    accepted_at=AT,
-    changed_at=AT,
-    expires_at=1_900_000_000,
-)
-POST = Post(
-    ref_id="post-1",
-    publisher_id="ada",
-    published_at=AT,
-    accepted_at=AT,
-    expires_at=1_900_000_000,
-    body='{"text": "Hello"}',
-)
+ROW = replace(stores.ROW, changed_at=stores.AT)
+POST = replace(stores.POST, body='{"text": "Hello"}')
 FOLLOWERS = sorted(map(ring.edge, ("bob", "cleo", "dan")))
 
 

@@ -99,24 +99,6 @@ def test_a_first_id_is_believed_if_it_can_be_one(attribute: str, is_believed: bo
     assert found == (attribute if is_believed else "own")
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=5,
-)
-names = st.sampled_from(["fanout_id", "segment", "segments", "position", "hops"]) | st.text()
-
-
-@given(st.dictionaries(names, json_values))
-def test_an_object_that_is_not_a_command_is_refused_in_one_sentence(
-    content: dict[str, Any],
-) -> None:
-    with pytest.raises(BadInput) as refused:
-        DeliverSegment.from_content({**content, "type": "segment.deliver", "more": 1})
-    assert refused.value.sentence.isascii()
-    assert "\n" not in refused.value.sentence
-
-
 SENT_AT = 1_795_000_000_000
 
 

@@ -34,15 +34,7 @@ from fanfold.follows.ring_reader import Page, Read
 from fanfold.messages import Message
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
-from tests.unit.stores import Queue
-
-ROW = Fanout(
-    fanout_id="post-1",
-    publisher_id="ada",
-    sort_key="2026-11-20T18:00:00.123Z#post-1",
-    accepted_at="2026-11-20T18:00:00.123Z",
-    expires_at=1_900_000_000,
-)
+from tests.unit.stores import POST, ROW, Queue
 
 
 @dataclass
@@ -127,15 +119,6 @@ class Ring(EdgesTable):
         found = [edge for edge in self.levels[read.level] if lo < edge < hi]
         self.reads.append((read.level, limit))
         return Page(found[:limit], more=len(found) > limit)
-
-
-POST = Post(
-    ref_id="post-1",
-    publisher_id="ada",
-    published_at="2026-11-20T18:00:00.123Z",
-    accepted_at="2026-11-20T18:00:00.123Z",
-    expires_at=1_900_000_000,
-)
 
 
 @dataclass
