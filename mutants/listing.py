@@ -56,7 +56,7 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/follows/backfill": (("backfill",), ("backfill",)),
     "fanfold/follows/looks": (("looks", "backfill"), ("backfill",)),
     "fanfold/follows/density": (("followers", "plan", "density"), ()),
-    "fanfold/follows/followed_channels": (("memo",), ("channels_follow",)),
+    "fanfold/follows/followed_channels": ((), ("channels_follow",)),
     "fanfold/follows/followers": (("followers",), ("followers",)),
     "fanfold/timeline": (("hydration", "posts", "follow_stores", "paging"), _POSTS),
     "fanfold/timeline/marker": ((), ("marker",)),

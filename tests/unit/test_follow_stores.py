@@ -7,13 +7,18 @@ from typing import Any
 
 import pytest
 
+from fanfold import clock
 from fanfold.aws.items import text
+from fanfold.channels.head_table import HeadTable
+from fanfold.channels.known_head import KnownHead
+from fanfold.errors import TooManyFollows
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follows_table import TOMBSTONE_SECONDS, FollowsTable
 from fanfold.follows.ring_reader import RingRead
 from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
-from fanfold.names import FOLLOWERS, FOLLOWING, READERS
+from fanfold.names import FOLLOWERS, FOLLOWING, PUBLISHERS, READERS
+from fanfold.timeline import memo
 from fanfold.timeline.readers import Readers
 from tests.unit.stores import client_of
 
@@ -25,7 +30,7 @@ NEW = Follow(user_id="ben", publisher_id="ada", followed_at=AT, asked_at=5)
 
 @pytest.fixture
 def client() -> Any:
-    return client_of(FOLLOWING, READERS, FOLLOWERS)
+    return client_of(FOLLOWING, READERS, FOLLOWERS, PUBLISHERS)
 
 
 @pytest.fixture
@@ -123,6 +128,20 @@ def test_whoever_changes_a_follow_reads_the_marks_consistently_after_the_row(
     table.unfollow(follow(table), now_ms=NOW_MS)
     change, marks = ("TransactWriteItems", None, None), ("GetItem", READERS.name, True)
     assert calls == [("GetItem", FOLLOWING.name, True), marks, change, marks, change]
+
+
+def test_the_limit_is_told_also_where_the_head_is_old(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "monotonic", lambda: 1.0)
+    monkeypatch.setattr(clock, "now_ms", lambda: NOW_MS)
+    heads, readers = HeadTable(client, PUBLISHERS.name), Readers(client, READERS.name)
+    door = FollowsTable(client, FOLLOWING.name, readers, 30, KnownHead(heads))
+    follow(door, "bea", most=1)
+    heads.add("ada", heads.get(), followers=9)
+    memo.note(readers, "ben", readers.get("ben"), heads.get(), [])  # by a page
+    with pytest.raises(TooManyFollows):
+        follow(door, most=1)
 
 
 # Edges
