@@ -44,18 +44,6 @@ def test_a_run_goes_on_in_order_of_id_after_the_last_one_and_begins_again(
     assert "".join(found) == expected
 
 
-def test_one_run_looks_at_a_bounded_number_and_the_next_ones_at_the_rest(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(course, "MAX_ROWS", 3)
-    seen: list[str] = []
-    after = ""
-    for _ in range(3):
-        found = next_ids(keys(*"abcdefg"), after=after, accepted_before=AT)
-        seen, after = [*seen, "".join(found)], found[-1]
-    assert seen == ["abc", "def", "gab"]
-
-
 def test_only_what_is_older_than_two_minutes_is_looked_at_or_tells_no_age() -> None:
     young, old, plain = keys("young", age_ms=120_000), keys("old"), Key("plain", "")
     found = next_ids([*young, *old, plain], after="", accepted_before=AT)

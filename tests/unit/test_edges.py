@@ -460,38 +460,32 @@ def test_throttled_removals_grow_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "fixed", "level", "version"),
-    [(3, None, 0, 8), (0, None, 0, 9), (5, 0, 5, 8)],
+    ("remembered", "own", "fixed", "placed", "reads", "puts"),
+    [
+        (3, 3, None, {0: 8}, [3, 2, 1, 0], []),
+        (0, 0, None, {0: 9}, [0], []),
+        (5, 5, 0, {5: 8}, [5], []),  # above the static level
+        (0, 3, None, {3: 8}, [0, 3], []),  # grown by another container
+        (0, 3, None, {0: 7, 2: 7}, [0, 3, 2, 1], [3]),
+    ],
 )
-def test_an_edge_as_new_or_newer_at_any_level_is_not_written_again(
-    world: World, own: int, fixed: int | None, level: int, version: int
+def test_an_edge_is_sought_at_every_level_once_and_put_if_it_is_missing_or_older(
+    world: World,
+    remembered: int,
+    own: int,
+    fixed: int | None,
+    placed: dict[int, int],
+    reads: list[int],
+    puts: list[int],
 ) -> None:
-    world.publishers.rows["ada"] = grown_to(own)
-    world.publishers.fixed = fixed
-    world.place(level, version=version)
+    world.publishers.rows["ada"] = grown_to(remembered)
+    world.edges.levels.remembered("ada")
+    world.publishers.rows["ada"], world.publishers.fixed = grown_to(own), fixed
+    for level, version in placed.items():
+        world.place(level, version=version)
     world.edges.ensure("ada", "bob", version=8)
-    assert world.read_at == list(range(own, level - 1, -1))
-    assert not world.made("put")
-
-
-def test_an_edge_that_is_missing_or_older_is_put_at_the_current_level(world: World) -> None:
-    world.edges.levels.to_write("ada")
-    world.publishers.rows["ada"] = grown_to(3)  # by another container
-    world.place(0, 2, version=7)
-    world.edges.ensure("ada", "bob", version=8)
-    assert world.read_at == [0, 3, 2, 1]
-    assert world.made("put") == [("put", "ada", "bob", 8, 3)]
-
-
-def test_an_edge_above_the_remembered_level_is_found(world: World) -> None:
-    world.edges.levels.to_write("ada")
-    world.publishers.rows["ada"] = grown_to(3)  # by another container
-    world.place(3, version=8)
-    world.edges.ensure("ada", "bob", version=8)
-    assert not world.made("put")
-    assert len(world.made("shards")) == 1
-    world.edges.ensure("ada", "bob", version=8)
-    assert len(world.made("shards")) == 1, "the level is remembered"
+    assert world.read_at == reads
+    assert [call[4] for call in world.made("put")] == puts
 
 
 # Many at once
