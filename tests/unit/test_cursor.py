@@ -44,15 +44,6 @@ def test_the_longest_cursor_is_within_the_limit() -> None:
     assert cursor.decode(text, is_position=anything) == longest
 
 
-@given(st.text())
-def test_any_text_is_refused_or_is_a_cursor_of_the_service(text: str) -> None:
-    try:
-        read = cursor.decode(text, is_position=anything)
-    except BadInput:
-        return
-    assert text == cursor.encode(read)
-
-
 @given(st.binary(max_size=400))
 def test_any_bytes_behind_the_version_are_refused_or_written_the_same(packed: bytes) -> None:
     text = spelt(packed)

@@ -124,19 +124,6 @@ def test_a_post_that_takes_the_id_of_a_cached_one_is_shown_at_once() -> None:
     assert cached.show([new], MAX_POSTS).contents[new.sort_key]["body"].text == '"new"'
 
 
-def test_a_post_is_read_again_when_it_expires_in_the_cache(now: list[float]) -> None:
-    posts = Posts({"a": post("a"), "b": post("b")})
-    cached = hydration(posts)
-    shown(cached, "a")
-    now[0] += CACHE_SECONDS / 2
-    shown(cached, "ab")
-    assert posts.asked == [{"a"}, {"b"}]
-    posts.posts["a"] = post("a", deleted=True)
-    now[0] += CACHE_SECONDS / 2
-    assert shown(cached, "ab") == {"b": "b!"}
-    assert posts.asked == [{"a"}, {"b"}, {"a"}]
-
-
 def test_a_post_that_expires_during_the_lookup_is_read_again() -> None:
     times: Iterator[float]
     cache: TTLCache[str, object] = TTLCache(10, CACHE_SECONDS, timer=lambda: next(times))

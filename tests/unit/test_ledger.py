@@ -270,15 +270,6 @@ def test_a_row_is_overwritten_or_void_only_as_it_was_seen(table: Table) -> None:
     assert not list(table.ledger.open_ids())
 
 
-def test_a_row_that_is_overwritten_keeps_when_sweep_asked(table: Table) -> None:
-    unasked = table.row
-    assert table.sweep.note_question(unasked, now_ms=AT + 1)
-    # The question may have been sent: the row is not what this door has seen.
-    assert table.ledger.open(AGAIN, over=unasked) == table.row
-    assert table.ledger.open(AGAIN, over=table.row) is None
-    assert table.row == replace(AGAIN, asked_at=AT + 1)
-
-
 def test_a_row_whose_writing_was_repeated_stands_in_nobodys_way(table: Table) -> None:
     assert table.ledger.open(replace(AGAIN, fanout_id="post-2")) is None
     assert table.ledger.open(replace(AGAIN, fanout_id="post-2")) is None

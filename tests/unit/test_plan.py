@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,15 +14,13 @@ from fanfold import clock, times
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.deliver import Outcome
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import planned_at
+from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.lookup import Found
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack
 from fanfold.fanout.row import (
-    COMPLETE,
     DELIVERING,
-    EXPIRED,
     QUEUED,
     STALLED,
     VOID,
@@ -32,76 +31,11 @@ from fanfold.follows import density, ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Page, Read
 from fanfold.messages import Message
+from fanfold.names import FANOUTS
+from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
-from tests.unit.stores import POST, ROW, Queue
-
-
-@dataclass
-class Ledger:
-    row: Fanout = ROW
-    loses_answer: bool = False  # boto3's retry finds the fan-out planned
-    is_planned_by_another: bool = False  # just before
-
-    def get(self, fanout_id: str) -> Fanout:
-        assert fanout_id == self.row.fanout_id
-        return self.row
-
-    def plan(
-        self,
-        fanout: Fanout,
-        *,
-        segments: int,
-        followers: int,
-        level: int,
-        resume: dict[int, Resume],
-        now: str,
-    ) -> bool:
-        assert fanout.fanout_id == self.row.fanout_id
-        if self.is_planned_by_another:
-            sent_at = planned_at(self.row, "2026-11-20T18:00:00.900Z")
-            self.row = planned(segments, changed_at="2026-11-20T18:00:01.000Z", sent_at=sent_at)
-        if not self.row.awaits_plan:
-            return False
-        self.row = replace(
-            self.row,
-            state=DELIVERING,
-            segments=segments,
-            followers=followers,
-            level=level,
-            pending=frozenset(range(segments)),
-            resume=resume,
-            changed_at=now,
-            sent_at=planned_at(fanout, now),
-        )
-        return not self.loses_answer
-
-    def expire(self, fanout: Fanout, *, now: str) -> bool:
-        self.row = replace(self.row, state=EXPIRED)
-        return True
-
-    def void(self, fanout: Fanout, *, now: str) -> bool:
-        assert fanout == self.row
-        self.row = replace(fanout, state=VOID)
-        return True
-
-    def complete_at_once(self, fanout_id: str, *, followers: int, now: str) -> bool:
-        if self.is_planned_by_another:
-            self.row = planned(1, changed_at="2026-11-20T18:00:01.000Z")
-        if not self.row.awaits_plan:
-            return False
-        self.row = replace(
-            self.row,
-            state=COMPLETE,
-            segments=min(1, followers),
-            followers=followers,
-            delivered=followers,
-        )
-        return not self.loses_answer
-
-    def finish_segment(self, fanout: Fanout, segment: int, *, written: int, now: str) -> None:
-        assert segment in self.row.pending
-        self.row = replace(self.row, state=COMPLETE, pending=frozenset(), delivered=written)
+from tests.unit.stores import POST, ROW, Queue, client_of
 
 
 class Ring(EdgesTable):
@@ -122,31 +56,14 @@ class Ring(EdgesTable):
 
 
 @dataclass
-class Lookup:
-    """A fan-out, its post, and the first page of a ring whose level never changes."""
-
-    ledger: Ledger
-    ring: Ring
-    post: Post | None = POST
-
-    def find_with_followers(self, fanout_id: str, publisher_id: str) -> Found:
-        assert publisher_id == "ada"
-        row = self.ledger.get(fanout_id)
-        page = self.ring.page("ada", density.FIRST_READ, density.SAMPLE_EDGES)
-        return Found(row, self.post, len(self.ring.levels) - 1, page)
-
-
-@dataclass
 class Loop:
     """Writes everything, unless told how a delivery ends."""
 
     end: Done | HandBack | Failed | None = None
     deliveries: list[Delivery] = field(default_factory=list)
-    entries: list[Entry] = field(default_factory=list)
 
     def run(self, delivery: Delivery, entry: Entry) -> Done | HandBack | Failed:
         self.deliveries.append(delivery)
-        self.entries.append(entry)
         assert delivery.edges is not None
         return self.end or Done(len(delivery.edges))
 
@@ -155,35 +72,62 @@ class Loop:
 class Planner:
     """PLAN, over one row of the ledger and one publisher's followers."""
 
-    ledger: Ledger
     ring: Ring
     express: Queue = field(default_factory=Queue)
     bulk: Queue = field(default_factory=Queue)
     threads: Executor | None = None
     post: Post | None = POST
     loop: Loop = field(default_factory=Loop)
-    pace: Pace = field(default_factory=lambda: Pace(1000))
+
+    def __post_init__(self) -> None:
+        self.client = client_of(FANOUTS)
+        self.ledger = Ledger(self.client, FANOUTS.name)
+        self.sweep = OpenFanouts(self.client, FANOUTS.name)
+        self.ledger.open(ROW)
+
+    def find_with_followers(self, fanout_id: str, publisher_id: str) -> Found:
+        assert publisher_id == "ada"
+        page = self.ring.page("ada", density.FIRST_READ, density.SAMPLE_EDGES)
+        return Found(self.ledger.get(fanout_id), self.post, len(self.ring.levels) - 1, page)
 
     def plan(self, *, redelivered: bool = False) -> Outcome:
-        planning = Planning(
-            Lookup(self.ledger, self.ring, self.post),  # type: ignore[arg-type]
-            self.ledger,  # type: ignore[arg-type]
-            self.ring,
-            Lanes(self.express, self.bulk),  # type: ignore[arg-type]
-            self.loop,  # type: ignore[arg-type]
-            self.threads,
-        )
-        return planning.plan(
-            "post-1",
-            publisher_id="ada",
-            pace=self.pace,
-            redelivered=redelivered,
-            stop_at=math.inf,
-        )
+        lookup: Any = self
+        loop: Any = self.loop
+        lanes: Any = Lanes(self.express, self.bulk)  # type: ignore[arg-type]
+        planning = Planning(lookup, self.ledger, self.ring, lanes, loop, self.threads)
+        about: Any = {"publisher_id": "ada", "pace": Pace(1000), "stop_at": math.inf}
+        return planning.plan("post-1", redelivered=redelivered, **about)
+
+    def ask(self, at_ms: int) -> None:
+        assert self.sweep.note_question(self.row, now_ms=at_ms)
+
+    def at_its_update(
+        self, meanwhile: Callable[[], object] = lambda: None, *, is_lost: bool = False
+    ) -> None:
+        """Let something happen before the next update; if its answer is lost, it is repeated."""
+        plain = self.client.call
+
+        def call(operation: str, request: Any) -> Any:
+            if operation == "UpdateItem":
+                self.client.call = plain
+                meanwhile()
+                if is_lost:
+                    plain(operation, request)
+            return plain(operation, request)
+
+        self.client.call = call
+
+    def plan_by_another(self) -> None:
+        """And a worker makes progress a tenth of a second later."""
+        at = "2026-11-20T18:00:00.900Z"
+        assert self.ledger.plan(self.row, segments=1, followers=5, level=0, now=at)
+        self.ledger.touch(self.row, now="2026-11-20T18:00:01.000Z")
 
     @property
     def row(self) -> Fanout:
-        return self.ledger.row
+        found = self.ledger.get("post-1")
+        assert found
+        return found
 
     @property
     def sent(self) -> list[Message]:
@@ -194,59 +138,39 @@ def edges(followers: int) -> list[str]:
     return sorted(ring.edge(f"f-{each}") for each in range(followers))
 
 
-def planner(followers: int, row: Fanout = ROW, **races: Any) -> Planner:
-    return Planner(Ledger(row, **races), Ring(edges(followers)))
-
-
-def planned(segments: int, **changed: Any) -> Fanout:
-    pending = changed.pop("pending", frozenset(range(segments)))
-    return replace(ROW, **{"state": DELIVERING, **changed}, segments=segments, pending=pending)
+def planner(followers: int) -> Planner:
+    return Planner(Ring(edges(followers)))
 
 
 # One hop
 
 
-@pytest.mark.parametrize("followers", [1, 1_199])
-def test_followers_that_fit_the_sample_get_the_post_at_once(followers: int) -> None:
-    worker = planner(followers)
-    assert worker.plan() == Outcome("delivered", followers)
-    row = worker.row
-    assert (row.state, row.segments, row.followers) == (COMPLETE, 1, followers)
-    assert (row.delivered, worker.sent) == (followers, [])
-    (delivery,) = worker.loop.deliveries
-    assert delivery.edges == edges(followers)
-    assert delivery.pace is worker.pace
-    assert worker.loop.entries == [Entry(ROW.sort_key, "ada", 1_900_000_000)]
-    assert len(worker.ring.reads) == 1
-
-
 POSITION = "8" + "0" * 15
 
 
-@pytest.mark.parametrize("loses_answer", [False, True])
-def test_the_rest_of_what_is_not_written_in_time_goes_to_the_express_lane(
-    loses_answer: bool,
-) -> None:
-    worker = planner(100, loses_answer=loses_answer)
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_the_rest_of_what_is_not_written_in_time_goes_to_the_express_lane(is_lost: bool) -> None:
+    worker = planner(100)
+    worker.at_its_update(is_lost=is_lost)
     worker.loop.end = HandBack(POSITION, 60, True, ("1" + "0" * 15,))
     assert worker.plan() == Outcome("handed back", 60)
-    resume = {0: Resume(POSITION, 60, ("1" + "0" * 15,))}
-    assert worker.row == replace(
-        planned(1, followers=100, resume=resume),
-        changed_at=worker.row.changed_at,
-        sent_at=worker.row.sent_at,
-    )
+    row = worker.row
+    assert (row.segments, row.followers, row.pending) == (1, 100, frozenset({0}))
+    assert row.resume == {0: Resume(POSITION, 60, ("1" + "0" * 15,))}
     assert [each.content["position"] for each in worker.express.sent] == [POSITION]
 
 
-@pytest.mark.parametrize("race", ["is_planned_by_another", "loses_answer"])
+@pytest.mark.parametrize("is_lost", [False, True])
 def test_a_completion_counts_once_where_the_fanout_is_planned_or_complete_already(
-    race: str,
+    is_lost: bool,
 ) -> None:
-    races: Any = {race: True}
-    worker = planner(7, **races)
+    worker = planner(7)
+    if is_lost:
+        worker.at_its_update(is_lost=True)
+    else:
+        worker.at_its_update(worker.plan_by_another)
     assert worker.plan() == Outcome("delivered", 7)
-    assert (worker.row.state, worker.row.delivered, worker.sent) == (COMPLETE, 7, [])
+    assert (worker.row.delivered, worker.row.pending, worker.sent) == (7, frozenset(), [])
 
 
 @pytest.mark.parametrize(
@@ -264,7 +188,7 @@ def test_a_fanout_whose_post_was_never_stored_is_void_once_no_door_can_store_it(
     worker = planner(7)
     worker.post = post
     opened_ms = times.to_ms(ROW.accepted_at)
-    worker.ledger.row = replace(ROW, changed_at=ROW.accepted_at, asked_at=opened_ms)
+    worker.ask(opened_ms)
     for after_ms, what, state in [
         (VOID_MS - 1, "not stored", QUEUED),
         (VOID_MS, VOID, VOID),
@@ -273,12 +197,12 @@ def test_a_fanout_whose_post_was_never_stored_is_void_once_no_door_can_store_it(
         monkeypatch.setattr(clock, "now_ms", lambda at=opened_ms + after_ms: at)
         assert worker.plan() == Outcome(what)
         assert worker.row.state == state
-    assert not worker.loop.deliveries
-    assert not worker.express.sent
+    assert (worker.loop.deliveries, worker.sent) == ([], [])
 
 
 def test_a_post_that_was_retracted_before_sweep_asks_is_left_to_the_lane() -> None:
-    worker = planner(7, replace(ROW, asked_at=1))
+    worker = planner(7)
+    worker.ask(1)
     worker.post = replace(POST, deleted=True)
     assert worker.plan() == Outcome("planned", 0)
     assert (worker.loop.deliveries, len(worker.express.sent)) == ([], 1)
@@ -290,7 +214,6 @@ def test_a_post_that_was_retracted_before_sweep_asks_is_left_to_the_lane() -> No
 def test_a_message_that_comes_again_is_one_segment_of_the_express_lane() -> None:
     worker = planner(1_000)
     worker.plan(redelivered=True)
-    assert not worker.loop.deliveries
     assert (worker.row.segments, worker.row.followers) == (1, 1_000)
     (message,) = worker.express.sent
     assert message.group == "ada"
@@ -303,34 +226,35 @@ def test_a_message_that_comes_again_is_one_segment_of_the_express_lane() -> None
         "position": "",
         "hops": 0,
     }
-    assert not worker.bulk.sent
+    assert (worker.loop.deliveries, worker.bulk.sent) == ([], [])
 
 
-@pytest.mark.parametrize("redelivered", [False, True])
-def test_many_segments_are_sent_on_threads(redelivered: bool) -> None:
-    worker = planner(30_000, planned(8) if redelivered else ROW)
+def test_many_segments_are_sent_on_threads_after_one_read() -> None:
+    worker = planner(30_000)
     with ThreadPoolExecutor(2) as worker.threads:
-        worker.plan(redelivered=redelivered)
+        worker.plan()
+    assert worker.ring.reads == [(0, 1_201)]
     assert len(worker.bulk.sent) == 8
     assert worker.bulk.threads is worker.threads
 
 
 def test_followers_that_are_all_read_are_counted_even_beyond_the_sample() -> None:
     every = edges(1_400)
-    worker = Planner(Ledger(), Ring(every[0::2], every[1::2]))
+    worker = Planner(Ring(every[0::2], every[1::2]))
     worker.plan()
     assert worker.row.followers == 1_400
 
 
 def test_a_level_waits_for_the_others_while_they_are_sampled() -> None:
     """Edges beyond what all levels have reached do not count, and cost as much."""
-    worker = Planner(Ledger(), Ring(edges(30_000), [], [], [], [], [], []))
+    worker = Planner(Ring(edges(30_000), [], [], [], [], [], []))
     worker.plan()
     assert [level for level, _ in worker.ring.reads].count(0) == 1
 
 
 def test_a_worker_that_loses_the_race_to_plan_sends_nothing() -> None:
-    worker = planner(5, is_planned_by_another=True)
+    worker = planner(5)
+    worker.at_its_update(worker.plan_by_another)
     worker.plan(redelivered=True)
     assert not worker.sent
 
@@ -339,16 +263,25 @@ def test_another_workers_progress_in_the_same_millisecond_is_not_taken_for_ones_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(clock, "now_ms", lambda: times.to_ms("2026-11-20T18:00:01.000Z"))
-    worker = planner(5, is_planned_by_another=True)  # whose worker made progress just then
+    worker = planner(5)
+    worker.at_its_update(worker.plan_by_another)
     worker.plan(redelivered=True)
     assert not worker.sent
 
 
-def test_anothers_plan_for_a_question_of_a_clock_ahead_is_not_taken_for_ones_own() -> None:
-    row = replace(ROW, asked_at=clock.now_ms() + 1_000)  # both plans are sent no earlier
-    worker = planner(5, row, is_planned_by_another=True)
+@pytest.mark.parametrize("is_its_own", [False, True])
+def test_of_plans_for_a_question_of_a_clock_ahead_the_one_that_was_made_is_sent(
+    is_its_own: bool,
+) -> None:
+    """All of them are sent no earlier than the question."""
+    worker = planner(5)
+    worker.ask(clock.now_ms() + 100_000)
+    if is_its_own:
+        worker.at_its_update(is_lost=True)
+    else:
+        worker.at_its_update(worker.plan_by_another)
     worker.plan(redelivered=True)
-    assert not worker.sent
+    assert len(worker.express.sent) == is_its_own
 
 
 @pytest.mark.parametrize(
@@ -356,25 +289,11 @@ def test_anothers_plan_for_a_question_of_a_clock_ahead_is_not_taken_for_ones_own
     [(DELIVERING, False), (STALLED, False), (STALLED, True)],
 )
 def test_a_planned_fanout_is_left_alone(state: str, redelivered: bool) -> None:
-    row = planned(4, state=state)
-    worker = planner(5, row)
-    worker.plan(redelivered=redelivered)
-    assert worker.row == row
-    assert not worker.sent
-
-
-@pytest.mark.parametrize(("second", "state"), [(-1, DELIVERING), (0, EXPIRED)])
-def test_a_fanout_whose_entries_nobody_would_see_ends_without_a_plan(
-    monkeypatch: pytest.MonkeyPatch, second: int, state: str
-) -> None:
-    monkeypatch.setattr(clock, "now_ms", lambda: 1000 * (ROW.expires_at + second))
     worker = planner(5)
-    worker.plan(redelivered=True)
-    assert worker.row.state == state
-    assert bool(worker.sent) is (state == DELIVERING)
-
-
-def test_ones_own_plan_for_a_question_of_a_clock_ahead_is_sent_if_its_answer_is_lost() -> None:
-    worker = planner(5, replace(ROW, asked_at=clock.now_ms() + 1_000), loses_answer=True)
-    worker.plan(redelivered=True)
-    assert len(worker.express.sent) == 1
+    worker.plan_by_another()
+    if state == STALLED:
+        worker.sweep.give_up(worker.row, now_ms=clock.now_ms())
+    row = worker.row
+    worker.plan(redelivered=redelivered)
+    assert (row.state, worker.row) == (state, row)
+    assert (worker.loop.deliveries, worker.sent) == ([], [])
