@@ -224,6 +224,14 @@ def test_the_static_level_is_told_once_it_is_set_and_never_beyond_the_highest() 
         assert publishers.static_level() == told
 
 
+def test_a_level_is_raised_and_never_lowered() -> None:
+    publishers = stored(Clock())
+    assert publishers.raise_to("ada", 3, now_ms=NOW) == 3
+    assert publishers.raise_to("ada", 2, now_ms=NOW) == 3
+    shards = publishers.shards("ada")
+    assert (shards.level, shards.version, shards.last_updated) == (3, 1, NOW)
+
+
 def test_a_level_that_others_keep_changing_is_raised_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
