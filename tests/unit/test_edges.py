@@ -550,6 +550,9 @@ def test_at_a_static_level_throttles_neither_grow_a_publisher_nor_cost_calls(wor
         world.throttled(after=1.0)
     assert not world.made("static", "shards", "update", "count")
     assert not world.notified
+    world.publishers.fixed = 2
+    world.time.seconds += LEVEL_SECONDS
+    assert world.put() == [2], "it is read again after a minute"
 
 
 # Counting accepted follows

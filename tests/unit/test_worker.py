@@ -225,13 +225,16 @@ def test_a_message_begins_only_with_time_for_two_unanswered_calls(
     assert [each.stop_at for each in handled] == ([100.0 + left_ms / 1000] if begins else [])
 
 
-def test_a_message_that_cannot_be_hidden_anew_comes_again_all_the_same(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize(
+    ("error", "is_tried"), [(NotYet("Soon."), True), (TryLater("A throttle."), False)]
+)
+def test_only_what_has_overtaken_something_is_hidden_anew_and_comes_again_even_if_that_fails(
+    error: Exception, is_tried: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     def handle(_received: Received) -> None:
-        raise NotYet("Soon.")
+        raise error
 
     received = {**record(1, receives=1), "receiptHandle": "r1"}
-    assert failed_of([received], handle, Dlq()) == ["message-1"]  # which hides nothing
-    assert "A message was not hidden anew." in caplog.text
+    assert failed_of([received], handle, Dlq()) == ["message-1"]  # whose client hides nothing
+    assert ("A message was not hidden anew." in caplog.text) is is_tried
     assert len(NOT_YET_SECONDS) == names.PUBLISH.max_receives - 1
