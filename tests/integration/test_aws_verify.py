@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import boto3
 import pytest
@@ -43,7 +43,6 @@ OTHER = "Fanfold-verify-2"
 TEMPLATE = json.dumps({"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}})
 EARLIER = "2026-11-20T17:00:00.000Z"
 BEGAN = "2026-11-22T19:00:00Z"
-
 
 Write = Callable[[str], None]
 
@@ -184,23 +183,33 @@ def own_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aws_verify.runs.run_of", lambda *_: BEGAN)
 
 
+def once_half_made(
+    cloudformation: Any, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]
+) -> list[float]:
+    """Something happens at the first look at the deploy; the times when it has happened."""
+    times: list[float] = []
+
+    def look(_seconds: float) -> None:
+        if not times:
+            make(cloudformation)
+            times.append(time.monotonic())
+            happens()
+
+    monkeypatch.setattr("aws_verify.own_stack.time.sleep", look)
+    return times
+
+
 @pytest.mark.usefixtures("own_run")
 def test_ctrl_c_during_the_deploy_ends_cdk_and_removes_the_stack(
     cloudformation: Any, cdk: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cdk("exec sleep 60")
-    seen: list[float] = []
-
-    def interrupted(_seconds: float) -> None:
-        if not seen:  # the stack is half made
-            make(cloudformation)
-            seen.append(time.monotonic())
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr("aws_verify.own_stack.time.sleep", interrupted)
+    times = once_half_made(
+        cloudformation, monkeypatch, lambda: os.kill(os.getpid(), signal.SIGTERM)
+    )
     exit_code, said = run(NAME, "--yes", "--to", str(tmp_path))
     assert exit_code == 130
-    assert time.monotonic() - seen[0] < 30
+    assert time.monotonic() - times[0] < 30
     assert stacks(cloudformation) == []
     report = report_of(tmp_path)
     assert report["failures"] == ["The run was interrupted."]
@@ -220,16 +229,12 @@ def test_a_run_that_nobody_hears_any_more_removes_its_stack(
 ) -> None:
     cdk("exec sleep 60")
     listener, ours = os.pipe()
-    ended: list[bool] = []
 
-    def closed(_seconds: float) -> None:
-        if not ended:
-            make(cloudformation)
-            os.close(listener)
-            ended.append(True)
-            os.kill(os.getpid(), ending)
+    def close() -> None:
+        os.close(listener)
+        os.kill(os.getpid(), ending)
 
-    monkeypatch.setattr("aws_verify.own_stack.time.sleep", closed)
+    once_half_made(cloudformation, monkeypatch, close)
     go = Run((2,), tmp_path, hold=0, patience=1, concurrency=None, keep=False, yes=True)
     # A shell without job control starts what runs in its background with SIGINT ignored.
     before = signal.signal(ending, signal.default_int_handler)
@@ -263,62 +268,42 @@ def test_a_run_under_nohup_goes_on_without_its_terminal(
 
 
 @pytest.mark.usefixtures("own_run")
-def test_a_fault_in_the_report_itself_keeps_no_stack(
-    cloudformation: Any, cdk: Write, tmp_path: Path
+def test_a_report_that_cannot_be_made_or_written_keeps_no_stack(
+    cloudformation: Any, tmp_path: Path
 ) -> None:
-    cdk("exit 3")
-
-    def unwritable(own: OwnStack, *_arguments: Any, **_options: Any) -> Any:
+    def half_made(*_own: Any, **_options: Any) -> Any:
         make(cloudformation)
-        raise ExpectedError("half a surrogate pair: \ud800")
+        raise ExpectedError(why)
 
-    with patch.object(OwnStack, "deploy", unwritable), pytest.raises(UnicodeEncodeError):
-        run(NAME, "--yes", "--to", str(tmp_path))
-    assert stacks(cloudformation) == []
-
-
-@pytest.mark.usefixtures("own_run")
-def test_a_report_that_cannot_be_written_keeps_no_stack(
-    cloudformation: Any, cdk: Write, tmp_path: Path
-) -> None:
-    cdk("exit 3")
     (tmp_path / "file").touch()
-    plain = OwnStack.deploy
-
-    def half_made(own: OwnStack, *arguments: Any, **options: Any) -> Any:
-        with patch.object(OwnStack, "refuse_another", lambda _own: make(cloudformation)):
-            return plain(own, *arguments, **options)
-
     with patch.object(OwnStack, "deploy", half_made):
+        why = "half a surrogate pair: \ud800"
+        with pytest.raises(UnicodeEncodeError):
+            run(NAME, "--yes", "--to", str(tmp_path))
+        assert stacks(cloudformation) == []
+        why = "the deploy fails"
         exit_code, said = run(NAME, "--yes", "--to", str(tmp_path / "file" / "below"))
     assert (exit_code, stacks(cloudformation)) == (1, [])
     assert "The report cannot be written" in said
 
 
-class Stuck:
-    """CloudFormation that cannot delete."""
+def test_a_removal_that_fails_says_what_remains_and_how_to_try_again(
+    cloudformation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(cloudformation)
+    plain = cloudformation.describe_stacks
 
-    def __init__(self, cloudformation: Any) -> None:
-        self.client = cloudformation
-        self.deleted = False
-
-    def delete_stack(self, **_request: str) -> None:
-        self.deleted = True
-
-    def describe_stacks(self, **request: str) -> Any:
-        answer = self.client.describe_stacks(**request)
-        if self.deleted:
-            answer["Stacks"][0]["StackStatus"] = "DELETE_FAILED"
+    def failed(**request: str) -> Any:
+        answer = plain(**request)
+        answer["Stacks"][0]["StackStatus"] = "DELETE_FAILED"
         return answer
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.client, name)
+    def delete(**_request: str) -> None:
+        monkeypatch.setattr(cloudformation, "describe_stacks", failed)
 
-
-def test_a_removal_that_fails_says_what_remains_and_how_to_try_again(cloudformation: Any) -> None:
-    make(cloudformation)
+    monkeypatch.setattr(cloudformation, "delete_stack", delete)
     with pytest.raises(ExpectedError) as raised:
-        OwnStack(NAME, Stuck(cloudformation)).remove(BEGAN)
+        OwnStack(NAME, cloudformation).remove(BEGAN)
     said = str(raised.value)
     assert "1 resource of it remain: Queue." in said
     assert f"make aws-verify STACK={NAME} REMOVE=1" in said
@@ -345,35 +330,32 @@ def published(system: System) -> dict[str, Post]:
     return {post.ref_id: post for post in posts}
 
 
-def verdict_of(published: dict[str, Post]) -> tuple[int, list[str]]:
-    stack = Stack(REGION, None, outputs(), {})
-    verdict = judge(published, tables.rows(stack, total=4), prefix="")
-    return verdict.right, [failure.partition(" (")[0] for failure in verdict.failures()]
+def stack_of(**clients: Any) -> Stack:
+    return Stack(
+        REGION, None, outputs(), {name.rstrip("_"): each for name, each in clients.items()}
+    )
 
 
-def test_a_run_in_which_all_went_well_passes_and_one_that_lost_a_row_does_not(
-    system: System, published: dict[str, Post]
-) -> None:
-    assert verdict_of(published) == (4, [])
-    row = system.rows(names.TIMELINES)[0]
+def lose_an_entry(system: System) -> None:
+    """One follower loses the post of the queue."""
+    row = next(row for row in system.rows(names.TIMELINES) if "v1-post" in row["sort_key"]["S"])
     key = {name: row[name] for name in ("user_id", "sort_key")}
     system.dynamodb.delete_item(TableName=names.TIMELINES.name, Key=key)
-    assert verdict_of(published) == (3, ["1 row is missing"])
 
 
-def ref_id_of(row: Any) -> str:
-    text: str = row["sort_key"]["S"]
-    return text.partition("#")[2]
-
-
-def test_the_edges_are_those_of_the_publishers_asked_for(
+def test_rows_and_edges_are_read_as_the_functions_wrote_them(
     system: System, published: dict[str, Post]
 ) -> None:
+    def judged() -> tuple[int, list[str]]:
+        verdict = judge(published, tables.rows(stack_of(), total=4), prefix="")
+        return verdict.right, [failure.partition(" (")[0] for failure in verdict.failures()]
+
+    assert judged() == (4, [])
+    lose_an_entry(system)
+    assert judged() == (3, ["1 row is missing"])
     system.follow("v1-bob", "somebody")
-    stack = Stack(REGION, None, outputs(), {})
-    followers = next(iter(published.values())).followers
-    found = tables.followers(stack, ["v1-ada", "v1-nobody"])
-    assert found == {"v1-ada": followers, "v1-nobody": frozenset()}
+    found = tables.followers(stack_of(), ["v1-ada", "v1-nobody"])
+    assert found == {"v1-ada": published["v1-post"].followers, "v1-nobody": frozenset()}
 
 
 # --- troubles
@@ -452,16 +434,23 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("system")
 @pytest.mark.parametrize("trouble", troubles.ON_AWS, ids=lambda trouble: trouble.what)
-def test_a_trouble_changes_something_and_puts_it_back_after_an_error_too(
+def test_a_trouble_leaves_nobody_who_writes_entries_and_puts_all_back_after_an_error_too(
     trouble: troubles.Trouble,
 ) -> None:
+    """Neither DELIVER, nor PLAN, which delivers to few followers by itself."""
     fake, table = FakeLambda(), FakeTable()
-    stack = Stack(REGION, None, outputs(), {"lambda": fake, "dynamodb": table})
+    stack = stack_of(lambda_=fake, dynamodb=table)
     before = fake.state(), table.maximum
     for error in (None, KeyboardInterrupt, ExpectedError):
         try:
             with trouble.applied(stack):
-                assert (fake.state(), table.maximum) != before
+                stopped = (
+                    set(fake.states.values()) == {"Disabled"},
+                    set(fake.handlers.values()) == {troubles.NOWHERE},
+                    fake.reserved == dict.fromkeys(fake.handlers, 0),
+                    table.maximum >= 0,
+                )
+                assert sum(stopped) == 1
                 if error:
                     raise error
         except (KeyboardInterrupt, ExpectedError):
@@ -479,44 +468,19 @@ def test_a_trouble_that_is_interrupted_while_it_begins_is_put_back(
     trouble: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake, table = FakeLambda(), FakeTable()
-    stack = Stack(REGION, None, outputs(), {"lambda": fake, "dynamodb": table})
     before = fake.state(), table.maximum
-    seen: list[bool] = []
-
-    def interrupted(_seconds: float) -> None:
-        if not seen:
-            seen.append(True)
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("aws_verify.troubles.time.sleep", interrupted)
-    with pytest.raises(KeyboardInterrupt), trouble(stack):
+    sleep = Mock(side_effect=[KeyboardInterrupt, *[None] * 99])
+    monkeypatch.setattr("aws_verify.troubles.time.sleep", sleep)
+    with pytest.raises(KeyboardInterrupt), trouble(stack_of(lambda_=fake, dynamodb=table)):
         pass
-    assert seen
+    assert sleep.called
     assert (fake.state(), table.maximum) == before
-
-
-@pytest.mark.usefixtures("system")
-@pytest.mark.parametrize("trouble", troubles.ON_AWS[:3], ids=lambda trouble: trouble.what)
-def test_a_trouble_of_the_functions_leaves_nobody_who_writes_entries(
-    trouble: troubles.Trouble,
-) -> None:
-    """Neither DELIVER, nor PLAN, which delivers to few followers by itself."""
-    fake = FakeLambda()
-    stack = Stack(REGION, None, outputs(), {"lambda": fake})
-    with trouble.applied(stack):
-        stopped = (
-            set(fake.states.values()) == {"Disabled"},
-            set(fake.handlers.values()) == {troubles.NOWHERE},
-            fake.reserved == dict.fromkeys(fake.handlers, 0),
-        )
-        assert sum(stopped) == 1
 
 
 @pytest.mark.usefixtures("system")
 def test_all_queues_run_again_though_one_cannot_be_paused() -> None:
     fake = FakeLambda(refused={"Bulk"}, refusal=ExpectedError("no"))
-    stack = Stack(REGION, None, outputs(), {"lambda": fake})
-    with pytest.raises(ExpectedError), troubles.deliveries_paused(stack):
+    with pytest.raises(ExpectedError), troubles.deliveries_paused(stack_of(lambda_=fake)):
         raise AssertionError("it was not paused")
     assert set(fake.states.values()) == {"Enabled"}
 
@@ -574,7 +538,7 @@ def test_a_run_asks_whether_alarms_hear_a_sum_with_a_metric_that_never_was(
     with Stubber(cloudwatch) as stub:
         sum_ = {"Id": "sum", "Values": values}
         stub.add_response("get_metric_data", {"MetricDataResults": [sum_]})
-        stack = Stack(REGION, None, {}, {"cloudwatch": cloudwatch})
+        stack = stack_of(cloudwatch=cloudwatch)
         known = Query(names.TIMELINES.name, WRITES, "AWS/DynamoDB", {"TableName": "t"})
         began = datetime.now(UTC) - timedelta(minutes=5)
         assert measures.fills_what_never_was(stack, known, began=began) is is_zero
@@ -604,8 +568,7 @@ class Functions:
 
 def test_every_table_index_and_function_of_the_stack_is_asked_about() -> None:
     fake = Functions()
-    stack = Stack(REGION, None, outputs(), {"cloudformation": fake, "lambda": fake})
-    asked, memory = measures.queries(stack, NAME)
+    asked, memory = measures.queries(stack_of(cloudformation=fake, lambda_=fake), NAME)
     assert memory == {"api": 512, "deliver": 512}
     assert {query.what for query in asked} == {
         *(table.name for table in names.TABLES),
@@ -618,50 +581,28 @@ def test_every_table_index_and_function_of_the_stack_is_asked_about() -> None:
     assert outbox.dimensions == {"TableName": "Posts", "GlobalSecondaryIndexName": "outbox"}
 
 
-def test_what_does_not_arrive_is_given_up_and_named(
-    system: System, published: dict[str, Post], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(watch, "ASK_SECONDS", 0.0)
-    post = published["v1-post"]
-    row = next(row for row in system.rows(names.TIMELINES) if ref_id_of(row) == "v1-post")
-    key = {name: row[name] for name in ("user_id", "sort_key")}
-    system.dynamodb.delete_item(TableName=names.TIMELINES.name, Key=key)
-    people = People(Stack(REGION, None, outputs(), {}), Record("v1", (2,)))
-    with patch.object(People, "delivery", lambda *_: {"state": "delivering", "delivered": 1}):
-        watched = watch.Watched.of(post, time.monotonic())
-        (failure,) = watch.watch(people, [watched], patience=0.2)
-    assert "The post v1-post has not arrived" in failure
-    assert "delivering, with 1 of 2 entries, and 1 of its sample are missing" in failure
-    assert watched.result()["p99_seconds"] is None
-
-
-def test_follows_that_do_not_arrive_stop_the_run(
-    system: System, published: dict[str, Post], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("aws_verify.watch.time.sleep", lambda _seconds: None)
-    record = Record("v1", (2,))
-    people = People(Stack(REGION, None, outputs(), {}), record)
-    record.follows = {"v1-ada": published["v1-post"].followers}
-    watch.await_follows(people, patience=0.2)
-    assert system.unfollow("v1-bob", "v1-ada").status == 204
-    with pytest.raises(ExpectedError, match="1 of 2 follows have arrived and 0 are too many"):
-        watch.await_follows(people, patience=0.2)
-
-
-def test_a_wait_without_progress_says_what_it_waits_for(
+def test_what_does_not_arrive_is_explained_given_up_and_named(
+    system: System,
     published: dict[str, Post],
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("aws_verify.watch.time.sleep", lambda _seconds: clock.advance(5))
+    monkeypatch.setattr(watch, "ASK_SECONDS", 0.0)
+    lose_an_entry(system)
     record = Record("v1", (2,))
-    people = People(Stack(REGION, None, outputs(), {}), record)
-    with patch.object(People, "delivery", lambda *_: None):
-        watch.watch(people, [watch.Watched.of(published["v1-post"], 0.0)], patience=60)
-    record.follows = {"v1-ada": frozenset({"v1-nobody"})}
-    with pytest.raises(ExpectedError):
+    people, post = People(stack_of(), record), published["v1-post"]
+    with patch.object(People, "delivery", lambda *_: {"state": "delivering", "delivered": 1}):
+        watched = watch.Watched.of(post, time.monotonic())
+        (failure,) = watch.watch(people, [watched], patience=60)
+    assert "The post v1-post has not arrived" in failure
+    assert "delivering, with 1 of 2 entries, and 1 of its sample are missing" in failure
+    assert watched.result()["p99_seconds"] is None
+    record.follows = {"v1-ada": post.followers}
+    watch.await_follows(people, patience=60)
+    assert system.unfollow("v1-bob", "v1-ada").status == 204
+    with pytest.raises(ExpectedError, match="1 of 2 follows have arrived and 0 are too many"):
         watch.await_follows(people, patience=60)
     said = " ".join(capsys.readouterr().err.split())
     assert said.count("comes again 360 s after it was received") == 2
