@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -87,26 +88,21 @@ def test_show_prints_the_growths_and_the_shards_as_tables(system: System, clock:
     assert shown.endswith("\n1 edge.\n")
 
 
-def test_show_of_many_shards_lists_them_in_json_only(publishers: PublishersTable) -> None:
-    publishers.raise_to("ada", 5, now_ms=AT_MS)
-    shown = shards_of("show", "ada")
-    assert "--json has all of them" in shown.said
-    assert "5.31" not in shown.stdout
-    assert len(shards_of("show", "ada", "--json").json["levels"][5]["shards"]) == 32
-
-
-@pytest.mark.usefixtures("system")
-def test_show_of_a_publisher_that_nobody_follows_asks_whether_the_id_is_right() -> None:
+def test_show_doubts_an_id_without_followers_names_a_static_level_and_lists_many_shards_in_json(
+    publishers: PublishersTable,
+) -> None:
     shown = shards_of("show", "ada")
     assert shown.exit_code == 0
     assert "'ada' is at level 0: 1 write shard, never grown" in shown.stdout
     assert "is the id right?" in shown.said
-
-
-def test_show_names_the_static_level(publishers: PublishersTable) -> None:
     publishers.set_static_level(3)
-    assert "The static level 3 is in force" in shards_of("show", "ada").stdout
-    assert shards_of("show", "ada", "--json").json["static_level"] == 3
+    publishers.raise_to("ada", 5, now_ms=AT_MS)
+    shown = shards_of("show", "ada")
+    assert "The static level 3 is in force" in shown.stdout
+    assert "--json has all of them" in shown.said
+    assert "5.31" not in shown.stdout
+    shown = shards_of("show", "ada", "--json")
+    assert (shown.json["static_level"], len(shown.json["levels"][5]["shards"])) == (3, 32)
 
 
 def test_a_count_that_is_interrupted_ends_at_the_next_page(publishers: PublishersTable) -> None:
@@ -130,43 +126,25 @@ def test_a_count_that_is_interrupted_ends_at_the_next_page(publishers: Publisher
 
 
 @pytest.mark.usefixtures("system")
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["shards", "show", "ada"],
-        ["shards", "grow", "ada", "--level", "1", "--yes"],
-        ["shards", "static", "--level", "1", "--yes"],
-        ["shards", "dynamic", "--yes"],
-    ],
-    ids=" ".join,
-)
-def test_a_stack_without_a_publishers_table_is_reported(
-    command: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stack_without_a_publishers_table_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     older = outputs()
     del older[names.PUBLISHERS.output]
     monkeypatch.setattr("tests.integration.cli.outputs", lambda: older)
-    ran = run(*command, lambda_=FakeLambda())
-    assert (ran.exit_code, ran.stdout) == (1, "")
-    assert f"no output {names.PUBLISHERS.output}" in ran.said
-    assert "deploy it again." in ran.said
+    level = ("--level", "1")
+    for command in (("show", "ada"), ("grow", "ada", *level), ("static", *level), ("dynamic",)):
+        ran = shards_of(*command, *(() if command[0] == "show" else ("--yes",)))
+        assert (ran.exit_code, ran.stdout) == (1, "")
+        assert f"no output {names.PUBLISHERS.output}" in ran.said
+        assert "deploy it again." in ran.said
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["shards", "grow", "ada", "--level", "1", "--yes"],
-        ["doctor", "--whole"],
-        ["doctor", "--whole", "--repair"],
-    ],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("command", ["shards grow ada --level 1 --yes", "doctor --whole --repair"])
 def test_functions_without_a_publishers_table_are_reported(
-    command: list[str], publishers: PublishersTable
+    command: str, publishers: PublishersTable
 ) -> None:
     functions = FakeLambda()
     del functions.variables["PUBLISHERS_TABLE"]
-    ran = run(*command, lambda_=functions)
+    ran = run(*command.split(), lambda_=functions)
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "lacks PUBLISHERS_TABLE" in ran.said
     assert "Deploy the stack again." in ran.said
@@ -175,9 +153,7 @@ def test_functions_without_a_publishers_table_are_reported(
 
 @pytest.mark.usefixtures("system")
 def test_a_table_that_cannot_be_read_is_reported() -> None:
-    def refuse(**_request: Any) -> Any:
-        raise error("AccessDeniedException")
-
+    refuse = Mock(side_effect=error("AccessDeniedException"))
     ran = shards_of("show", "ada", dynamodb=Patched(get_item=refuse))
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "The shards cannot be read: " in ran.said
@@ -211,17 +187,8 @@ def test_grow_never_lowers_and_can_be_repeated(publishers: PublishersTable) -> N
     assert publishers.shards("ada").version == 1
 
 
-def test_grow_of_a_publisher_that_nobody_follows_says_so_once_and_goes_on(system: System) -> None:
-    ran = shards_of("grow", "ada", "--level", "1", "--yes", "--json")
-    assert NOBODY in ran.said
-    assert (ran.exit_code, system.publishers.shards("ada").level) == (0, 1)
-    assert NOBODY not in shards_of("grow", "ada", "--level", "2", "--yes").said
-    system.edges_table.put("eve", "bob", version=1, level=0)
-    assert "Nobody follows" not in shards_of("grow", "eve", "--level", "1", "--yes").said
-
-
-def test_grow_doubts_the_id_before_it_asks(
-    publishers: PublishersTable, monkeypatch: pytest.MonkeyPatch
+def test_grow_of_a_publisher_that_nobody_follows_says_so_once_before_it_asks(
+    system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
 
@@ -229,12 +196,16 @@ def test_grow_doubts_the_id_before_it_asks(
         said.append(question)
         return err
 
-    monkeypatch.setattr("fanfold_cli.commands.shards.say", said.append)
-    monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
-    monkeypatch.setattr("fanfold_cli.commands.shards.typer.confirm", confirm)
-    assert shards_of("grow", "ada", "--level", "1").exit_code == 0
+    with monkeypatch.context() as asking:
+        asking.setattr("fanfold_cli.commands.shards.say", said.append)
+        asking.setattr("fanfold_cli.console.has_terminal", lambda: True)
+        asking.setattr("fanfold_cli.commands.shards.typer.confirm", confirm)
+        assert shards_of("grow", "ada", "--level", "1").exit_code == 0
     assert said.index(NOBODY) < said.index(f"{PLACE}: Grow 'ada' from level 0 to level 1?")
-    assert publishers.shards("ada").level == 1
+    assert system.publishers.shards("ada").level == 1
+    assert NOBODY not in shards_of("grow", "ada", "--level", "2", "--yes").said
+    system.edges_table.put("eve", "bob", version=1, level=0)
+    assert "Nobody follows" not in shards_of("grow", "eve", "--level", "1", "--yes").said
 
 
 @pytest.mark.parametrize("command", [["grow", "ada"], ["static"]], ids=" ".join)
@@ -293,6 +264,8 @@ def test_static_keeps_all_publishers_at_a_level_until_dynamic(
     ran = shards_of("static", "--level", "2", "--yes")
     assert (ran.exit_code, ran.stdout) == (0, "The mode is static: all publishers at level 2.\n")
     assert "within 60 s" in ran.said
+    assert "stays at level 2 or higher" in ran.said
+    assert "each of its deliveries reads at least 7 shards, however" in ran.said
     put(system, "bob")
     assert system.placements() == [(2, "bob")]
     assert publishers.shards("ada").level == 2, "raised before anything is written there"
@@ -302,11 +275,3 @@ def test_static_keeps_all_publishers_at_a_level_until_dynamic(
     )
     assert publishers.static_level() is None
     assert "Nothing was changed." in shards_of("dynamic").stdout
-
-
-@pytest.mark.usefixtures("publishers")
-@pytest.mark.parametrize(("level", "reads"), [("0", "1 shard"), ("2", "7 shards")])
-def test_static_says_what_it_costs_each_publisher(level: str, reads: str) -> None:
-    said = shards_of("static", "--level", level, "--yes").said
-    assert f"stays at level {level} or higher" in said
-    assert f"each of its deliveries reads at least {reads}, however" in said

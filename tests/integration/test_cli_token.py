@@ -14,10 +14,17 @@ from tests.integration.cli import FakeLambda, Ran, Stack, outputs, run
 from tests.integration.system import REGION, System
 
 
-def token(*words: str, protected: bool = False, known: dict[str, str] | None = None) -> Ran:
-    known = acting.pool_outputs(is_protected=protected) if known is None else known
+def token(known: dict[str, str], *words: str) -> Ran:
     with patch("tests.integration.cli.outputs", lambda: known):
         return run("token", *words, lambda_=FakeLambda())
+
+
+@pytest.fixture
+def known(system: System) -> dict[str, str]:
+    """The outputs of a stack with a user pool, where maria is a real person."""
+    outputs = acting.pool_outputs()
+    make_real_user(outputs)
+    return outputs
 
 
 def cognito() -> Any:
@@ -45,29 +52,23 @@ def can_still_sign_in(known: dict[str, str]) -> bool:
     return True
 
 
-def test_the_token_alone_is_printed_and_the_id_that_others_follow_is_said(system: System) -> None:
-    known = acting.pool_outputs()
-    ran = token("--user", "alice", known=known)
+def test_the_token_alone_is_printed_and_the_id_that_others_follow_is_said(
+    known: dict[str, str],
+) -> None:
+    ran = token(known, "--user", "alice")
     assert (ran.exit_code, ran.stdout.count("."), len(ran.stdout.split())) == (0, 2, 1)
-    again = token("--user", "alice", "--json", known=known)
+    again = token(known, "--user", "alice", "--json")
     assert again.json.keys() == {"user", "sub", "token", "id"}
     assert again.json["id"] == again.json["sub"] != "alice"
     assert f"alice is known as {again.json['sub']}" in ran.said
 
 
-def test_a_real_persons_password_is_not_taken(system: System) -> None:
-    known = acting.pool_outputs()
-    make_real_user(known)
-    ran = token("--user", "maria", known=known)
+def test_a_real_persons_password_is_taken_by_an_explicit_word_only(known: dict[str, str]) -> None:
+    ran = token(known, "--user", "maria")
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "was not made by this command line, and would lose the password" in ran.said
     assert can_still_sign_in(known)
-
-
-def test_a_password_that_its_owner_gives_up_is_replaced_by_an_explicit_word(system: System) -> None:
-    known = acting.pool_outputs()
-    make_real_user(known)
-    assert token("--user", "maria", "--reset-password", known=known).exit_code == 0
+    assert token(known, "--user", "maria", "--reset-password").exit_code == 0
     assert not can_still_sign_in(known)
 
 
@@ -78,7 +79,7 @@ def test_on_a_stage_that_keeps_its_data_nobody_is_made_and_nothing_is_reset(
     known = acting.pool_outputs(is_protected=True)
     make_real_user(known)
     for user in ("maria", "new"):
-        ran = token("--user", user, *words, known=known)
+        ran = token(known, "--user", user, *words)
         assert (ran.exit_code, ran.stdout) == (1, "")
         assert "This stage keeps its data, so its users are real" in ran.said
     assert can_still_sign_in(known)
@@ -86,10 +87,7 @@ def test_on_a_stage_that_keeps_its_data_nobody_is_made_and_nothing_is_reset(
     assert [user["Username"] for user in listed] == ["maria"]
 
 
-def test_a_user_whose_making_was_interrupted_is_made_the_next_time(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    known = acting.pool_outputs()
+def test_a_user_whose_making_was_interrupted_is_made_the_next_time(known: dict[str, str]) -> None:
     stack = Stack(REGION, None, known)
     with (
         patch.object(users, "_password", side_effect=KeyboardInterrupt),
@@ -100,7 +98,7 @@ def test_a_user_whose_making_was_interrupted_is_made_the_next_time(
 
 
 def test_a_stack_without_a_pool_says_where_its_users_come_from(system: System) -> None:
-    ran = token("--user", "alice", known=outputs())
+    ran = token(outputs(), "--user", "alice")
     assert ran.exit_code == 1
     assert "come from an issuer of its own choice" in ran.said
 
