@@ -23,6 +23,7 @@ from tests.integration.test_cli_dlq import (
     bury_many,
     fails,
     interrupt,
+    refuse_the_first,
     shown,
     unavailable,
 )
@@ -184,36 +185,28 @@ def test_the_question_says_what_dropping_means(
     assert waiting(system)["Publish"] == 0
 
 
-@pytest.mark.parametrize("is_link", [False, True])
-def test_a_file_is_never_overwritten(system: System, sqs: Sqs, folder: Path, is_link: bool) -> None:
-    file = folder / "letters.jsonl"
-    if is_link:
-        file.symlink_to(folder / "elsewhere")
-    else:
-        file.write_text("mine")
-    letter = bury(system, "Bulk", "1")
-    assert fails(dlq(sqs, "drop", letter, "--to", str(file), "--yes"), "is never overwritten")
-    assert len(shown(system, "BulkDlq")) == 1
-    assert is_link or file.read_text() == "mine"
-    assert not (folder / "elsewhere").exists()
-
-
-def test_a_file_that_cannot_be_written_drops_nothing(
+def test_a_file_that_is_there_or_cannot_be_written_drops_nothing(
     system: System, sqs: Sqs, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     letter = bury(system, "Bulk", "1")
-    assert fails(
-        dlq(sqs, "drop", letter, "--to", "no/such/folder", "--yes"), "nothing was taken away"
-    )
+    (folder / "mine").write_text("mine")
+    (folder / "link").symlink_to(folder / "elsewhere")
 
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("fanfold_cli.kept_file.os.fsync", full)
-    system.clock.advance(MOMENT)
-    assert fails(dlq(sqs, "drop", letter, "--to", "full", "--yes"), "No space left on device")
-    assert list(folder.iterdir()) == []
-    assert len(shown(system, "BulkDlq")) == 1
+    for file, why in (
+        ("mine", "is never overwritten"),
+        ("link", "is never overwritten"),
+        ("no/such/folder", "nothing was taken away"),
+        ("full", "No space left on device"),
+    ):
+        assert fails(dlq(sqs, "drop", letter, "--to", file, "--yes"), why)
+        assert len(shown(system, "BulkDlq")) == 1
+        system.clock.advance(VISIBILITY_SECONDS)
+    assert (folder / "mine").read_text() == "mine"
+    assert {path.name for path in folder.iterdir()} == {"mine", "link"}
 
 
 def test_file_and_folder_are_on_the_disk_before_anything_is_deleted(
@@ -273,24 +266,21 @@ def test_an_interrupt_says_whether_letters_were_dropped(
     assert [line["id"] for line in lines_of(folder / "file")] == [letter]
 
 
-def test_letters_that_sqs_does_not_delete_are_named_and_not_counted(
-    system: System, sqs: Sqs, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_letters_of_which_sqs_does_not_say_that_they_are_deleted_are_named_and_not_counted(
+    system: System, sqs: Sqs, monkeypatch: pytest.MonkeyPatch, is_silent: bool
 ) -> None:
     ids = bury_many(system, "Bulk", 12)
-    delete = system.sqs.delete_message_batch
-
-    def partly(**request: Any) -> Any:
-        first, *rest = request["Entries"]
-        answer: Any = delete(**{**request, "Entries": rest}) if rest else {}
-        return {**answer, "Failed": [{"Id": first["Id"], "SenderFault": False, "Code": "Busy"}]}
-
-    monkeypatch.setattr(system.sqs, "delete_message_batch", partly)
-    done = dlq(sqs, "drop", "--queue", "bulk", "--all", "--yes")
-    assert done.exit_code == 1
-    assert done.stdout.startswith("Dropped 10 letters; ")
+    if is_silent:
+        monkeypatch.setattr(system.sqs, "delete_message_batch", lambda **_: {})
+    else:
+        refuse_the_first(system, monkeypatch, "delete_message_batch")
+    done = dlq(sqs, "drop", "--queue", "bulk", "--all", "--yes", "--to", "letters")
+    dropped = 0 if is_silent else 10
+    said = f"Dropped {dropped} letters; letters holds them.\n"
+    assert (done.exit_code, done.stdout) == (1, said)
     left = {record["messageId"] for record in shown(system, "BulkDlq")}
-    assert len(left) == 2
-    assert left < ids
+    assert (len(left), left <= ids) == (12 - dropped, True)
     assert "SQS did not delete " in done.said
     assert all(letter in done.said for letter in left)
 
@@ -333,16 +323,6 @@ def test_letters_that_were_held_while_the_machine_slept_are_not_dropped(
     assert len(shown(system, "BulkDlq")) == 3
 
 
-def test_only_letters_of_which_sqs_says_so_count_as_dropped(
-    system: System, sqs: Sqs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ids = bury_many(system, "Bulk", 3)
-    monkeypatch.setattr(system.sqs, "delete_message_batch", lambda **_: {})
-    ran = dlq(sqs, "drop", "--queue", "bulk", "--all", "--yes", "--to", "letters")
-    assert (ran.exit_code, ran.stdout) == (1, "Dropped 0 letters; letters holds them.\n")
-    assert all(letter in ran.said for letter in ids)
-
-
 # restore
 
 
@@ -382,8 +362,6 @@ LINE = {
     [
         ("{", "it is not JSON"),
         ("", "it is not JSON"),
-        ("\udcff", "it is not JSON"),
-        ("[" * 100_000, "it is not JSON"),
         ("[]", "it must be an object"),
         (json.dumps({**LINE, "more": 1}), "it must be an object"),
         (json.dumps({**LINE, "queue": "other"}), "'queue' must be one of publish, express"),
@@ -435,18 +413,13 @@ def test_letters_of_another_stack_are_refused_before_anything_is_sent(
     assert fails(dlq(sqs, "restore", "letters"), "an object with the fields stack, queue")
 
 
-def test_blank_lines_at_the_end_of_a_file_are_no_letters(
-    system: System, sqs: Sqs, folder: Path
+def test_a_file_that_is_missing_or_too_long_is_refused_and_blank_lines_at_its_end_are_no_letters(
+    system: System, sqs: Sqs, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert fails(dlq(sqs, "restore", "nothing"), "cannot be read: No such file")
     (folder / "letters").write_text(f"{json.dumps(LINE)}\n\n \n")
     assert dlq(sqs, "restore", "letters").stdout == "Sent 1 letter back.\n"
     assert system.waiting("Bulk") == 1
-
-
-def test_a_file_that_is_missing_or_too_long_is_refused(
-    sqs: Sqs, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert fails(dlq(sqs, "restore", "nothing"), "cannot be read: No such file")
     monkeypatch.setattr("fanfold_cli.letter_file.MAX_LETTERS", 2)
     (folder / "long").write_text((json.dumps(LINE) + "\n") * 3)
     assert fails(dlq(sqs, "restore", "long"), "Cut it with `split -l 2`")
