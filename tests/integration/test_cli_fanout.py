@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import boto3
 import pytest
@@ -21,8 +23,6 @@ from fanfold_cli.fanouts import age
 from tests.integration.cli import Patched, run, throttled
 from tests.integration.system import AT, AT_MS, POST, REGION, CrashAfter, System, error
 
-NOW = "2026-11-20T18:00:00.123Z"
-
 
 def accept(system: System, ref_id: str, publisher: str = "ada") -> None:
     """Accept a post with an id of the sender's choice, and send PLAN its command."""
@@ -30,11 +30,6 @@ def accept(system: System, ref_id: str, publisher: str = "ada") -> None:
     new = NewPost(publisher_id=publisher, ref_id=ref_id)
     queue = WorkQueue(system.sqs, system.url("Publish"))
     door.publishing.publish(new, accepted_at=system.clock.ms, plan_queue=queue)
-
-
-def must_be(row: Fanout | None) -> Fanout:
-    assert row is not None
-    return row
 
 
 @pytest.fixture
@@ -63,8 +58,8 @@ def test_show_prints_the_state_in_the_ledger_and_calls_no_rest_of_an_estimate_lo
     assert "complete" in table
     assert "followers_estimated" in table
     assert "forecast" not in table
-    row = Ledger.get
-    monkeypatch.setattr(Ledger, "get", lambda *which: replace(must_be(row(*which)), followers=5))
+    five = replace(system.ledger(), followers=5)
+    monkeypatch.setattr(Ledger, "get", lambda *_which: five)
     assert "5 (a forecast; every follower has the post)" in run("fanout", "show", POST).stdout
     assert run("fanout", "show", POST, "--json").json["followers_estimated"] == 5
 
@@ -110,8 +105,13 @@ def test_watch_ends_with_exit_code_0_when_the_delivery_is_complete(
     assert "3/3" in watched.said, "the bar ends full"
 
 
-@pytest.mark.usefixtures("lost")
-def test_watch_fails_with_advice_if_the_delivery_stalls() -> None:
+def test_a_stalled_delivery_is_listed_with_how_far_it_is_and_watch_says_what_to_do(
+    system: System, lost: list[str]
+) -> None:
+    (row,) = run("fanout", "list", "--stalled", "--json").json["fanouts"]
+    assert (row["segments_pending"], row["segments"]) == (2, 4)
+    assert (row["delivered"], row["followers_estimated"]) == (len(system.reached()), len(lost))
+    assert "2 of 4" in run("fanout", "list").stdout
     watched = run("fanout", "watch", POST)
     assert (watched.exit_code, "has stalled" in watched.said) == (1, True)
     assert "fanfold dlq redrive" in watched.said
@@ -124,27 +124,23 @@ def test_watch_gives_up_after_its_timeout(system: System) -> None:
     assert system.waiting("Publish") == 1
 
 
-def test_resend_completes_a_stalled_delivery(system: System, lost: list[str]) -> None:
+def test_resend_completes_a_stalled_delivery_and_sweep_one_whose_messages_are_lost_again(
+    system: System, lost: list[str]
+) -> None:
     system.clock.advance(60)
     sent = run("fanout", "resend", POST, "--json")
     assert sent.json == {"fanouts": {POST: 2}, "sent": 2, "not_found": []}
-    system.pump()
-    assert system.reached() == lost
-    assert system.ledger().state == "complete"
-
-
-@pytest.mark.usefixtures("lost")
-def test_sweep_mends_a_stalled_delivery_whose_resent_messages_are_lost_again(
-    system: System,
-) -> None:
-    assert run("fanout", "resend", POST).exit_code == 0
     row = system.ledger()
     assert (row.state, row.sent_at) == ("delivering", system.clock.ms)
     assert list(system.fanouts.stalled_ids()) == []
-    assert len(system.bodies("Bulk")) == 2, "and lost"
+    (again, _) = system.bodies("Bulk")  # lost, but for one
+    system.sqs.send_message(QueueUrl=system.url("Bulk"), MessageBody=json.dumps(again))
+    system.pump()
+    assert system.ledger().state == "delivering"
     system.clock.advance(SILENCE_SECONDS)
     system.sweep()
     system.pump()
+    assert system.reached() == lost
     assert system.ledger().state == "complete"
 
 
@@ -156,22 +152,6 @@ def test_resend_opens_no_delivery_that_was_planned_meanwhile(system: System) -> 
     system.pump("Publish")
     assert system.fanouts.reopen(unplanned, now=AT) is None
     assert system.ledger().state == "delivering"
-
-
-def test_resend_lets_sweep_count_its_rounds_and_questions_from_zero(
-    system: System, lost: list[str]
-) -> None:
-    system.pump()
-    assert len(lost) == 40
-    row = replace(system.ledger(), fanout_id="post-2", sort_key="")
-    system.fanouts.open(row)
-    for at in (1, 2):
-        assert system.sweeper.note_question(system.ledger("post-2"), now_ms=at)
-        assert system.sweeper.note_round(system.ledger("post-2"), now_ms=at)
-    run("fanout", "resend", "post-2")
-    after = system.ledger("post-2")
-    assert (after.asks, after.rounds) == (0, 0)
-    assert after.asked_at == after.sent_at == system.clock.ms
 
 
 def test_resend_of_an_unplanned_delivery_sends_the_command_to_plan(system: System) -> None:
@@ -202,22 +182,13 @@ def test_resend_of_a_publish_that_died_before_its_post_was_stored_makes_no_dead_
     assert system.rejected("Publish") == system.rejected("Express") == []
 
 
-def test_resend_of_a_complete_delivery_sends_nothing(system: System) -> None:
-    system.publish()
-    system.pump()
-    assert run("fanout", "resend", POST, "--json").json["sent"] == 0
-    assert f"'{POST}' has ended already: complete." in run("fanout", "resend", POST).said
-    assert system.waiting("Express") == 0
-
-
 # many
 
 
 @pytest.fixture
 def many(system: System) -> dict[str, list[str]]:
     """Three open deliveries and two stalled ones, a minute apart; the ids by state."""
-    users = system.give_followers(3)
-    assert len(users) == 3
+    system.give_followers(3)
     ids: dict[str, list[str]] = {"open": [], "stalled": []}
     for number, state in enumerate(("open", "stalled", "open", "stalled", "open")):
         ref_id = f"post-{9 - number}"
@@ -258,55 +229,37 @@ def test_list_shows_open_and_stalled_deliveries_the_oldest_first(
     assert "2 deliveries stalled." in table.said
 
 
-def test_list_shows_how_far_a_delivery_is(system: System, lost: list[str]) -> None:
-    (row,) = run("fanout", "list", "--stalled", "--json").json["fanouts"]
-    assert (row["segments_pending"], row["segments"]) == (2, 4)
-    assert (row["delivered"], row["followers_estimated"]) == (len(system.reached()), len(lost))
-    assert "2 of 4" in run("fanout", "list").stdout
-
-
 def test_list_reads_more_than_one_page_and_keeps_to_its_limit(
-    system: System, fail_first: Any, monkeypatch: pytest.MonkeyPatch
+    system: System, fail_first: Any
 ) -> None:
     for number in range(230):
-        accepted_at = times.to_text(AT_MS - number)
         row = Fanout(
             fanout_id=f"post-{number}",
             publisher_id="ada",
-            sort_key=f"{number}",
-            accepted_at=accepted_at,
+            sort_key="",
+            accepted_at=times.to_text(AT_MS - number),
             expires_at=2_000_000_000,
         )
         system.fanouts.open(row)
     client = Patched()
     calls = fail_first(client.client, "batch_get_item", [])
-    found = run("fanout", "list", "--open", "--limit", "210", "--json", dynamodb=client).json
+    ran = run("fanout", "list", "--open", "--limit", "210", "--json", dynamodb=client)
     oldest_first = [f"post-{number}" for number in range(229, 19, -1)]
-    assert [row["ref_id"] for row in found["fanouts"]] == oldest_first
-    assert found["counts"] == {"open": 230}
+    assert [row["ref_id"] for row in ran.json["fanouts"]] == oldest_first
+    assert ran.json["counts"] == {"open": 230}
     assert [len(call["RequestItems"]["Fanouts"]["Keys"]) for call in calls] == [100, 100, 10]
     said = run("fanout", "list", "--open", "--limit", "210").said
     assert "230 deliveries open, of which 210 are listed" in said
 
 
-def test_list_asks_again_for_unprocessed_rows_and_leaves_out_ended_ones(
+def test_list_leaves_out_what_has_ended_and_is_still_in_the_index(
     system: System, many: dict[str, list[str]]
 ) -> None:
-    plain = Patched().client.batch_get_item
-    calls: list[Any] = []
+    def batch_get_item(**request: Any) -> Any:
+        system.fanouts.complete_at_once(many["open"][2], followers=0, now=AT)
+        return client.client.batch_get_item(**request)
 
-    def partly(*, RequestItems: Any) -> Any:  # noqa: N803
-        calls.append(RequestItems)
-        if len(calls) > 1:
-            return plain(RequestItems=RequestItems)
-        keys = RequestItems["Fanouts"]["Keys"]
-        some = {"Fanouts": {**RequestItems["Fanouts"], "Keys": keys[:1]}}
-        rest = {"Fanouts": {**RequestItems["Fanouts"], "Keys": keys[1:]}}
-        # Meanwhile one is complete, and the index has not heard of it.
-        system.fanouts.complete_at_once(many["open"][2], followers=0, now=NOW)
-        return {**plain(RequestItems=some), "UnprocessedKeys": rest}
-
-    client = Patched(batch_get_item=partly)
+    client = Patched(batch_get_item=batch_get_item)
     found = run("fanout", "list", "--open", "--json", dynamodb=client).json
     assert [row["ref_id"] for row in found["fanouts"]] == many["open"][:2]
 
@@ -327,12 +280,15 @@ def test_list_names_once_what_moves_in_the_index_while_it_is_read(
     assert found["counts"] == {"open": len(many["open"])}
 
 
-def test_nothing_open_or_stalled_is_said(system: System) -> None:
+def test_of_a_complete_delivery_nothing_is_listed_and_nothing_resent(system: System) -> None:
     system.publish()
     system.pump()
     ran = run("fanout", "list")
     assert (ran.exit_code, ran.stdout) == (0, "")
     assert "0 deliveries stalled.\n0 deliveries open." in ran.said
+    assert run("fanout", "resend", POST, "--json").json["sent"] == 0
+    assert f"'{POST}' has ended already: complete." in run("fanout", "resend", POST).said
+    assert system.waiting("Express") == 0
 
 
 @pytest.mark.parametrize(
@@ -395,7 +351,7 @@ def test_which_deliveries_must_be_said(arguments: tuple[str, ...]) -> None:
 
 
 def counted_metric() -> list[Any]:
-    """What CloudWatch holds of the metric, by its dimensions and sum."""
+    """The dimensions of the metric that CloudWatch holds."""
     client = boto3.client("cloudwatch", REGION)
     found = client.list_metrics(Namespace="Fanfold", MetricName="FanoutsAbandoned")["Metrics"]
     return [each["Dimensions"] for each in found]
@@ -420,13 +376,6 @@ def test_abandon_ends_deliveries_counts_them_and_can_be_repeated(
     shown = run("fanout", "show", POST, "--json").json
     assert (shown["state"], shown["completed_at"]) == ("abandoned", None)
     assert run("fanout", "resend", POST, "--json").json["sent"] == 0
-
-
-def test_abandon_names_unknown_ids_and_ends_the_others(system: System) -> None:
-    system.publish()
-    ran = run("fanout", "abandon", "nothing", POST, "--yes", "--json")
-    assert ran.exit_code == 1
-    assert ran.json == {"abandoned": [POST], "not_found": ["nothing"]}
 
 
 def test_abandon_recognises_its_own_change_when_the_answer_was_lost(system: System) -> None:
@@ -457,13 +406,12 @@ def test_abandon_that_stops_half_way_is_counted_and_may_be_run_again(system: Sys
     assert run(*both, "--json").json["abandoned"] == ["post-2"]
 
 
-def test_a_metric_that_cannot_be_counted_does_not_undo_the_end(system: System) -> None:
+def test_neither_an_unknown_id_nor_a_metric_that_cannot_be_counted_keeps_a_delivery_open(
+    system: System,
+) -> None:
     system.publish()
-
-    class Denied:
-        def put_metric_data(self, **_request: Any) -> Any:
-            raise error("AccessDenied", 403)
-
-    ran = run("fanout", "abandon", POST, "--yes", cloudwatch=Denied())
-    assert (ran.exit_code, system.ledger().state) == (0, "abandoned")
+    denied = Mock(**{"put_metric_data.side_effect": error("AccessDenied", 403)})
+    ran = run("fanout", "abandon", "nothing", POST, "--yes", "--json", cloudwatch=denied)
+    assert (ran.exit_code, system.ledger().state) == (1, "abandoned")
+    assert ran.json == {"abandoned": [POST], "not_found": ["nothing"]}
     assert "the metric FanoutsAbandoned lacks them" in ran.said
