@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import pytest
 
 from fanfold_cli.app import ENTRIES, GROW, OPERATE, START, USE
 from fanfold_cli.console import ExpectedError
-from tests.integration.cli import NAMED, PLACE, FakeLambda, Ran, Stack, outputs, run_on, stack_with
-from tests.integration.system import REGION, System
+from tests.integration.cli import PLACE, FakeLambda, Ran, Stack, run_on, stack_with
+from tests.integration.system import System
 from tests.integration.test_cli_channels import stack as with_channels
 from tests.integration.test_cli_dlq import Sqs, bury, fails
 from tests.integration.test_cli_fanout import accept
@@ -73,18 +74,19 @@ class Row(NamedTuple):
     asleep: str = NO_HOLD
 
 
-MODE = Row(
-    CTRL_C,
-    "test_static_keeps_all_publishers_at_a_level_until_dynamic",
-    "- one write: the later one is in force, and each command says the mode that it set",
-    ASKED,
-    piped=PIPED,
+# A command that asks first, but for what happens twice, and beside another one.
+ASKS = Row(CTRL_C, "", "", ASKED, piped=PIPED)
+MODE = ASKS._replace(
+    twice="test_static_keeps_all_publishers_at_a_level_until_dynamic",
+    two_at_once=(
+        "- one write: the later one is in force, and each command says the mode that it set"
+    ),
 )
 
 TABLE: dict[str, Row] = {
     "fanout resend": Row(
         "test_a_resend_that_stops_half_way_may_be_run_again",
-        "test_resend_of_a_complete_delivery_sends_nothing",
+        "test_of_a_complete_delivery_nothing_is_listed_and_nothing_resent",
         "test_resend_opens_no_delivery_that_was_planned_meanwhile",
         FIRST,
     ),
@@ -144,7 +146,7 @@ TABLE: dict[str, Row] = {
     ),
     "pause": Row(
         "test_an_interrupt_says_how_each_lane_is",
-        "test_a_second_pause_of_the_same_name_keeps_the_reason_and_the_end_of_the_first",
+        "test_a_second_pause_of_the_same_name_keeps_the_reason_and_the_end_of_the_first_until_then",
         "test_a_lane_that_another_command_switches_meanwhile_is_not_called_as_it_was",
         FIRST,
     ),
@@ -152,32 +154,23 @@ TABLE: dict[str, Row] = {
         "test_an_interrupt_says_how_each_lane_is",
         "test_only_the_chosen_lanes_that_must_change_are_switched",
         "test_a_resume_asks_again_where_somebody_has_paused_while_it_asked",
-        "test_a_resume_asks_where_another_one_has_paused",
+        "test_a_resume_asks_where_another_one_has_paused_or_before_the_time_is_over",
         piped=PIPED,
     ),
-    "shards grow": Row(
-        CTRL_C,
-        "test_grow_never_lowers_and_can_be_repeated",
-        "test_grow_goes_on_from_growths_that_come_between_unless_there_are_too_many",
-        ASKED,
-        piped=PIPED,
+    "shards grow": ASKS._replace(
+        twice="test_grow_never_lowers_and_can_be_repeated",
+        two_at_once="test_grow_goes_on_from_growths_that_come_between_unless_there_are_too_many",
     ),
     "shards static": MODE,
     "shards dynamic": MODE,
-    "channels add": Row(
-        CTRL_C,
-        "test_add_can_be_repeated",
-        "test_add_goes_on_from_channels_that_come_between_unless_there_are_too_many",
-        ASKED,
-        piped=PIPED,
+    "channels add": ASKS._replace(
+        twice="test_add_can_be_repeated",
+        two_at_once="test_add_goes_on_from_channels_that_come_between_unless_there_are_too_many",
         asleep="test_the_last_place_may_be_taken_while_add_asks",
     ),
-    "channels demote": Row(
-        CTRL_C,
-        "test_demote_can_be_repeated_and_moves_no_date",
-        "test_demote_goes_on_where_another_flips_the_channel_unless_too_often",
-        ASKED,
-        piped=PIPED,
+    "channels demote": ASKS._replace(
+        twice="test_demote_can_be_repeated_and_moves_no_date",
+        two_at_once="test_demote_goes_on_where_another_flips_the_channel_unless_too_often",
     ),
 }
 
@@ -233,17 +226,14 @@ def test_every_command_with_a_stack_is_known_to_change_something_or_not() -> Non
     assert tried | {"console"} == on_stacks  # which names it on its page
 
 
-class Unreachable(Stack):
-    def client(self, service: str, attempts: int = 1) -> Any:
-        raise ExpectedError(f"{service} is called {attempts} times at most")
-
-
 @pytest.mark.parametrize("line", [*READS, *CHANGES])
-def test_a_command_that_changes_something_names_the_stack_first(line: str, tmp_path: Path) -> None:
+def test_a_command_that_changes_something_names_the_stack_first(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On stderr: stdout has nothing but the result."""
+    monkeypatch.setattr(Stack, "client", Mock(side_effect=ExpectedError("It is unreachable.")))
     (file := tmp_path / "file").write_text("publisher,follower\nada,bob\n")
-    stack = Unreachable(REGION, None, outputs(), **NAMED)
-    ran = run_on(stack, *line.format(file=file).split(), "--json")
+    ran = run_on(stack_with(), *line.format(file=file).split(), "--json")
     assert ran.stderr.startswith(f"On {PLACE}:\n") == (line in CHANGES)
     assert PLACE not in ran.stdout
 
