@@ -53,39 +53,27 @@ def run(system: System) -> demo.Run:
     return demo.Run(Stack(REGION, None, outputs()), GRAPH, {"post": "ada"})
 
 
-def watch(
-    run: demo.Run, system: System, monkeypatch: pytest.MonkeyPatch, *, works_after: float
-) -> set[str]:
-    monkeypatch.setattr(product_clock, "sleep", Engine(system, works_after).sleep)
-    return demo._watch(run)
-
-
-def test_a_message_that_comes_again_is_awaited_and_the_wait_is_explained(
+def test_late_work_is_explained_awaited_and_not_called_lost(
     run: demo.Run,
     system: System,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert watch(run, system, monkeypatch, works_after=VISIBILITY_SECONDS + 60) == set()
-    assert demo._count(run) == (2, set())
-    said = " ".join(capsys.readouterr().err.split())
-    assert said.count(f"comes again {VISIBILITY_SECONDS} s after") == 1
-
-
-def test_what_is_not_finished_is_under_way_and_not_lost(
-    run: demo.Run,
-    system: System,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    late = watch(run, system, monkeypatch, works_after=1e9)
+    engine = Engine(system, works_after=1e9)
+    monkeypatch.setattr(product_clock, "sleep", engine.sleep)
+    late = demo._watch(run)
     assert late == {"post"}
+    assert system.clock.seconds > VISIBILITY_SECONDS + 60, "a message may come again"
     assert demo._count(run) == (0, set())
     demo._say_what_is_late(late)
-    said = capsys.readouterr().err
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.count(f"comes again {VISIBILITY_SECONDS} s after") == 1
     assert "1 delivery is still under way, see `fanfold fanout list`" in said
     assert demo._difference(run, "reader-1", [], late) is None
     assert "must hold" in str(demo._difference(run, "reader-1", [], set()))
+    engine.works_after = 0
+    assert demo._watch(run) == set()
+    assert demo._count(run) == (2, set())
 
 
 @pytest.mark.parametrize(("delivered", "code"), [(2, 0), (1, 1)])
