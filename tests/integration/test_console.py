@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from fanfold import names
+from fanfold.follows.edges_table import EdgesTable
 from fanfold.ids import ref_id_for
 from fanfold_cli.commands.demo import Run
 from fanfold_cli.graph import Graph
@@ -159,6 +161,16 @@ def test_a_refresh_sees_which_lane_is_paused(console: Console) -> None:
     state = console.look()
     assert "bulk is paused; nobody has noted" in state.headline.text
     assert "9 calls of SQS" in state.cost
+
+
+@pytest.mark.usefixtures("half_delivered")
+def test_a_refresh_does_not_wait_for_the_followers_that_are_looked_up(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edges = Mock(side_effect=AssertionError("The state waits for 32 reads in a row."))
+    monkeypatch.setattr(EdgesTable, "edges", edges)
+    state = console.look()
+    assert (state.open, state.headline.mood) == (1, BUSY)
 
 
 @pytest.mark.usefixtures("half_delivered")
