@@ -94,17 +94,7 @@ def test_a_page_is_newest_first_with_the_content_beside_each_entry(system: Syste
     }
 
 
-def test_a_post_without_a_body_has_none_in_the_timeline(system: System) -> None:
-    system.follow("bob")
-    system.publish()
-    system.pump()
-    (entry,) = system.timeline("bob").body["entries"]
-    assert entry["body"] is None
-
-
-@pytest.mark.parametrize(
-    ("count", "sizes"), [(0, [0]), (3, [3]), (4, [4]), (5, [4, 1]), (8, [4, 4]), (9, [4, 4, 1])]
-)
+@pytest.mark.parametrize(("count", "sizes"), [(0, [0]), (4, [4]), (5, [4, 1]), (8, [4, 4])])
 def test_pages_show_every_entry_once_and_end_exactly(
     system: System, count: int, sizes: list[int]
 ) -> None:
@@ -149,14 +139,6 @@ def test_a_page_of_ids_only_does_not_read_the_posts(system: System, fail_first: 
         "published_at": "2026-11-20T18:00:00.123Z",
     }
     assert calls == []
-
-
-def test_a_retraction_is_seen_by_a_warm_container_within_seconds(system: System) -> None:
-    give(system, 2)
-    assert shown(system.timeline("bob")) == ["post-000", "post-001"]
-    retract(system, "post-000")
-    system.clock.advance(5)
-    assert shown(system.timeline("bob")) == ["post-001"]
 
 
 def test_a_second_reader_finds_the_posts_in_the_cache(
@@ -211,14 +193,10 @@ def test_an_empty_timeline_has_a_cursor_to_begin_with(system: System) -> None:
 @pytest.mark.parametrize(
     ("bounds", "found"),
     [
-        ({"from": "2026-11-20T18:00:00.002Z"}, ["d", "c", "b"]),
-        ({"to": "2026-11-20T18:00:00.003Z"}, ["b", "a"]),
         ({"from": "2026-11-20T18:00:00.002Z", "to": "2026-11-20T18:00:00.004Z"}, ["c", "b"]),
         ({"from": "2026-11-20", "to": "2026-11-21"}, ["d", "c", "b", "a"]),
         ({"to": "2026-11-20"}, []),
         ({"from": "2026-11-20T19:00:00.002+01:00", "limit": "1"}, ["d"]),
-        ({"from": "2026-11-20T18:00:00.002Z", "to": "2026-11-20T18:00:00.002Z"}, []),
-        ({"to": "2001-01-01"}, []),
     ],
 )
 def test_a_range_begins_with_from_and_ends_before_to(
@@ -270,27 +248,18 @@ def test_entries_older_than_the_retention_are_not_shown_before_they_are_deleted(
     assert len(system.rows(names.TIMELINES)) == 4
 
 
-@pytest.mark.parametrize("ms", [AT_MS - RETENTION_MS - 1, 0])
 def test_a_cursor_beyond_the_retention_is_an_empty_last_page_without_a_read(
-    system: System, fail_first: Callable[..., list[Any]], ms: int
-) -> None:
-    give(system, 2)
-    calls = fail_first(system.dynamodb, "query", [])
-    before = at(sort_key(times.to_text(ms), "post"))
-    empty: Json = {"entries": [], "next": None, "previous": before}
-    assert system.timeline("bob", before=before).body == empty
-    assert calls == []
-
-
-def test_a_cursor_just_within_the_retention_is_read(
     system: System, fail_first: Callable[..., list[Any]]
 ) -> None:
-    bound = times.to_text(AT_MS - RETENTION_MS)
-    system.timelines.push(Entry(sort_key(bound, "a"), "ada", 1), ["bob"])
+    bound = AT_MS - RETENTION_MS
+    late(system, "a", bound)
     calls = fail_first(system.dynamodb, "query", [])
-    before = at(sort_key(bound, "b"))
-    assert shown(system.timeline("bob", before=before, hydrate="false")) == ["a"]
-    assert calls[0]["ExclusiveStartKey"]["sort_key"] == {"S": f"{bound}#b"}
+    beyond, within = (at(sort_key(times.to_text(ms), "b")) for ms in (bound - 1, bound))
+    empty: Json = {"entries": [], "next": None, "previous": beyond}
+    assert system.timeline("bob", before=beyond).body == empty
+    assert calls == []
+    assert shown(system.timeline("bob", before=within, hydrate="false")) == ["a"]
+    assert calls[0]["ExclusiveStartKey"]["sort_key"] == {"S": f"{times.to_text(bound)}#b"}
 
 
 # Whose timeline
@@ -304,17 +273,7 @@ def test_the_cursor_of_another_user_shows_nothing_of_theirs(system: System) -> N
 
 
 @pytest.mark.parametrize(
-    "before",
-    [
-        "",
-        "garbage",
-        "1" + at(sort_key("2026-11-20T18:00:00.123Z", "a"))[1:],
-        at("2026-11-20T18:00:00.1Z"),
-        at("2026-11-20T18:00:00.123Z#"),
-        at("2026-02-30T18:00:00.123Z#a"),
-        at("2026-11-20T18:00:00.123Z#a#b"),
-        at("ada"),
-    ],
+    "before", ["", "1" + at(sort_key("2026-11-20T18:00:00.123Z", "a"))[1:], at("ada")]
 )
 def test_a_malformed_cursor_is_refused(system: System, before: str) -> None:
     answer = system.timeline("bob", before=before)
@@ -323,14 +282,7 @@ def test_a_malformed_cursor_is_refused(system: System, before: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "query",
-    [
-        {"limit": "0"},
-        {"limit": "101"},
-        {"limit": "ten"},
-        {"hydrate": "yes"},
-        *({name: "carol"} for name in ("user_id", "username", "sub", "cursor")),
-    ],
+    "query", [{"limit": "101"}, {"hydrate": "yes"}, {"user_id": "carol"}, {"cursor": "carol"}]
 )
 def test_a_bad_parameter_or_one_that_names_a_user_is_refused(
     system: System, query: dict[str, str]
@@ -341,26 +293,6 @@ def test_a_bad_parameter_or_one_that_names_a_user_is_refused(
 
 
 # Faults
-
-
-def test_unprocessed_posts_are_read_by_another_call(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refs = give(system, 6)
-    plain: Any = system.dynamodb.batch_get_item
-    calls: list[int] = []
-
-    def get_two(*, RequestItems: Json) -> Any:  # noqa: N803 - boto3's name
-        ((table, request),) = RequestItems.items()
-        keys = request["Keys"]
-        calls.append(len(keys))
-        answer: Json = plain(RequestItems={table: {**request, "Keys": keys[:2]}})
-        left = {table: {**request, "Keys": keys[2:]}} if keys[2:] else {}
-        return {**answer, "UnprocessedKeys": left}
-
-    monkeypatch.setattr(system.dynamodb, "batch_get_item", get_two)
-    assert shown(system.timeline("bob")) == refs
-    assert calls == [6, 4, 2]
 
 
 def test_posts_that_cannot_be_read_are_not_taken_for_deleted(
