@@ -10,11 +10,9 @@ import pytest
 
 from fanfold import times
 from fanfold.errors import Unsent
-from fanfold.fanout.publish import SILENT_MS
 from fanfold.fanout.row import VOID
 from fanfold.ids import ref_id_for
-from fanfold.sweep.remedy import PLAN_SILENCE_SECONDS
-from tests.integration.system import AT, AT_MS, POST, CrashAfter, Json, System, error, event
+from tests.integration.system import AT, AT_MS, POST, Json, System, error, event
 
 # The life of an entry, and how much longer its post keeps its id.
 UNTIL_FREE_SECONDS = (30 + 14) * 86_400
@@ -50,22 +48,6 @@ def test_a_post_in_base64_is_the_same_post(system: System) -> None:
     assert json.loads(system.post().body)["text"] == "Grüße aus dem Äther 👋"
 
 
-def test_the_publisher_is_the_user_of_the_token(system: System) -> None:
-    ref_id = system.http("api/publish_post", user="grace").body["ref_id"]
-    assert system.post(ref_id).publisher_id == "grace"
-
-
-def test_a_publish_after_the_fanout_is_complete_starts_no_second_one(system: System) -> None:
-    users = system.give_followers(3)
-    system.publish()
-    system.pump()
-    before = system.dump()
-    assert system.publish().status == 202
-    system.pump()
-    assert system.dump() == before
-    assert system.reached() == users
-
-
 def test_a_post_without_a_key_is_given_another_ref_id_each_time(system: System) -> None:
     first, second = (system.http("api/publish_post_without_key") for _ in range(2))
     assert first.status == second.status == 202
@@ -73,7 +55,7 @@ def test_a_post_without_a_key_is_given_another_ref_id_each_time(system: System) 
     assert first.body["ref_id"] != second.body["ref_id"]
 
 
-@pytest.mark.parametrize("ref_id", ["post-1", "x" * 128, "a#b", "", 7, None])
+@pytest.mark.parametrize("ref_id", ["post-1", None])
 def test_a_user_chooses_no_ref_id(system: System, ref_id: Any) -> None:
     answer = system.http("api/publish_post", body={"ref_id": ref_id, "body": {"title": "Hello"}})
     assert (answer.status, answer.slug) == (400, "bad-input")
@@ -108,30 +90,24 @@ def test_an_idempotency_key_has_1_to_256_characters_of_printable_ascii(
     assert "Idempotency-Key" in answer.body["detail"]
 
 
-EARLIER, LATER = times.to_text(AT_MS - 2_000), times.to_text(AT_MS + 120_000)
+EARLIER, SOON, LATER = (times.to_text(AT_MS + ms) for ms in (-2_000, 30_000, 120_000))
 # The content that is sent first, and the content that is sent again under the same key a minute
 # after: with another order of members, another spelling, or what was stored instead.
 REPEATS: dict[str, tuple[Json, Json]] = {
     "nothing": ({}, {}),
     "null": ({}, {"published_at": None, "body": None}),
     "a body": ({"body": {"a": 1, "b": [1.5, None]}}, {"body": {"b": [1.5, None], "a": 1}}),
-    "members within": ({"body": {"a": [{"b": 1, "c": 2}]}}, {"body": {"a": [{"c": 2, "b": 1}]}}),
-    "a time": ({"published_at": EARLIER}, {"published_at": EARLIER}),
     "a time of another offset": (
         {"published_at": "2026-11-20T17:59:58.000Z"},
         {"published_at": "2026-11-20T19:59:58.000+02:00"},
     ),
     "a time in the future": ({"published_at": LATER}, {"published_at": LATER}),
-    "a time in the future that has come": (
-        {"published_at": times.to_text(AT_MS + 30_000)},
-        {"published_at": times.to_text(AT_MS + 30_000)},
-    ),
+    "a time in the future that has come": ({"published_at": SOON}, {"published_at": SOON}),
     "the stored time": ({}, {"published_at": AT}),
 }
 OTHERS: dict[str, tuple[Json, Json]] = {
     "another body": ({"body": {"a": 1}}, {"body": {"a": 2}}),
     "no body": ({"body": {}}, {}),
-    "a body where there was none": ({}, {"body": {}}),
     "another order of a list": ({"body": {"a": [1, 2]}}, {"body": {"a": [2, 1]}}),
     "true for 1": ({"body": {"a": 1}}, {"body": {"a": True}}),
     "another time": ({"published_at": EARLIER}, {"published_at": times.to_text(AT_MS - 2_001)}),
@@ -185,13 +161,9 @@ def test_a_post_whose_answer_was_lost_is_found_by_its_key_and_retracted(system: 
     ("published_at", "stored"),
     [
         ("2026-11-20T18:00:00.124Z", AT),
-        ("2027-01-01T00:00:00.000Z", AT),
         (None, AT),
         ("2026-11-20T18:00:00.122Z", "2026-11-20T18:00:00.122Z"),
-        ("2026-11-20T18:00:00Z", "2026-11-20T18:00:00.000Z"),
-        ("2026-11-20T18:00:00.1229999Z", "2026-11-20T18:00:00.122Z"),
         ("2026-11-20t20:00:00.1+02:00", "2026-11-20T18:00:00.100Z"),
-        ("2026-11-20T13:00:01-05:00", AT),
     ],
 )
 @pytest.mark.parametrize("door", ["api", "publish_queue"])
@@ -205,16 +177,6 @@ def test_only_a_missing_or_future_time_becomes_the_time_of_acceptance(
         system.take({"Records": [system.record("Publish", content)]})
     post = system.post(ref_id)
     assert (post.published_at, post.accepted_at, post.body) == (stored, AT, "")
-
-
-def test_a_queue_message_is_accepted_when_it_was_sent(system: System) -> None:
-    content = event("publish_queue/post_published")
-    body = json.loads(content["Records"][0]["body"])
-    body["published_at"] = "2026-11-21T00:00:00.000Z"
-    content["Records"][0]["body"] = json.dumps(body)
-    system.clock.advance(3600)
-    assert system.take(content) == []
-    assert system.post("post-1").published_at == system.post("post-1").accepted_at == AT
 
 
 def test_a_post_as_old_as_the_retention_is_refused_and_a_younger_one_is_not(system: System) -> None:
@@ -231,41 +193,17 @@ def test_a_post_as_old_as_the_retention_is_refused_and_a_younger_one_is_not(syst
 # Every rule has its unit test; these show what a bad request leaves behind.
 BAD_REQUESTS: dict[str, tuple[str, int, str]] = {
     "empty": ("", 400, "not JSON"),
-    "nested without end": ("[" * 8000, 400, "The request body is"),
     "null": ("null", 400, "not a JSON object"),
-    "unknown field": ('{"ref": "post-1"}', 400, "Unknown field 'ref'"),
     "somebody else's name": ('{"publisher_id": "eve"}', 400, "Unknown field 'publisher_id'"),
     "body is a list": ('{"body": []}', 400, "'body' is not a JSON object"),
-    "body is NaN": ('{"body": {"x": NaN}}', 400, "The request body holds NaN"),
-    "half a surrogate pair": ('{"body": {"x": "\\ud83d"}}', 400, "'body' holds half"),
-    "body of 4,097 bytes": (
-        json.dumps({"body": {"x": "x" * (4097 - 8)}}),
-        413,
-        "'body' is 4097 bytes",
-    ),
-    "body of 4,098 bytes in few characters": (
-        json.dumps({"body": {"x": "é" * 2045}}),
-        413,
-        "'body' is 4098 bytes",
-    ),
+    "too large": (json.dumps({"body": {"x": "é" * 2045}}), 413, "'body' is 4098 bytes"),
     "request of 16 KB and a byte": (" " * (16 * 1024 - 1) + "{}", 413, "larger than 16384 bytes"),
     "a time of no offset": (
         '{"published_at": "2026-11-20T18:00:00.000"}',
         400,
         "'published_at' is not a time of RFC 3339",
     ),
-    "body of 101 levels": (
-        '{"body": ' + '{"x":' * 101 + "1" + "}" * 102,
-        400,
-        "nested more than 100 levels",
-    ),
-    "body of 2,000 levels": ('{"body":' + '{"x":' * 2000 + "1" + "}" * 2001, 400, "nested"),
-    "no such day": ('{"published_at": "2026-02-30T18:00:00.000Z"}', 400, "'published_at'"),
-    "time of the first year": (
-        '{"published_at": "0001-01-01T00:00:00.000Z"}',
-        400,
-        "more than 30 days ago",
-    ),
+    "nested": ('{"body": ' + '{"x":' * 101 + "1" + "}" * 102, 400, "nested more than 100 levels"),
 }
 
 
@@ -288,14 +226,7 @@ def test_a_request_without_a_body_is_refused(system: System) -> None:
 
 
 @pytest.mark.parametrize(
-    "body",
-    [
-        None,
-        {},
-        {"x": "x" * (4096 - 8)},
-        {"x": "é" * 2044},
-        {"emoji": "👋", "list": [1, None, True, 2.5, {"deep": []}]},
-    ],
+    "body", [None, {}, {"x": "é" * 2044}, {"emoji": "👋", "list": [1, None, True, {"deep": []}]}]
 )
 def test_a_body_within_the_limits_is_stored_as_it_is(system: System, body: Any) -> None:
     assert system.publish(body=body).status == 202
@@ -303,18 +234,10 @@ def test_a_body_within_the_limits_is_stored_as_it_is(system: System, body: Any) 
     assert (json.loads(stored) if stored else None) == body
 
 
-@pytest.mark.parametrize("ref_id", ["a", "x" * 128, "A-z_0.9:|@+=", "ada+tag@example.org"])
-def test_an_id_may_use_the_whole_alphabet(system: System, ref_id: str) -> None:
-    system.take({"Records": [system.record("Publish", {**PUBLISHED, "ref_id": ref_id})]})
-    assert system.post(ref_id).ref_id == ref_id
-
-
 # Faults
 
 
-@pytest.mark.parametrize(
-    "fault", [error("ServiceUnavailable", 503), error("RequestThrottled"), Unsent("refused")]
-)
+@pytest.mark.parametrize("fault", [error("ServiceUnavailable", 503), Unsent("refused")])
 def test_a_command_that_could_not_be_sent_is_left_to_sweep(
     system: System, fail_first: Callable[..., list[Any]], fault: Exception
 ) -> None:
@@ -348,25 +271,6 @@ def test_an_internal_error_shows_the_request_id_and_no_details(
     request_id = event("api/publish_post")["requestContext"]["requestId"]
     assert request_id in answer.body["detail"]
     assert "AccessDenied" not in json.dumps(answer.body)
-
-
-@pytest.mark.parametrize("is_at_once", [False, True])
-def test_a_publish_repeated_after_a_crash_is_complete(system: System, is_at_once: bool) -> None:
-    """A repeat at once leaves a command that may be on its way to SWEEP."""
-    users = system.give_followers(2)
-    for calls in (1, 2, 3):
-        key = f"post-{calls}"
-        with CrashAfter(calls) as crash:
-            assert system.publish(key).status == 500
-        assert crash.happened
-        system.clock.advance(0 if is_at_once else SILENT_MS / 1000)
-        ref_id = system.publish(key).body["ref_id"]
-        if is_at_once:
-            system.clock.advance(PLAN_SILENCE_SECONDS + 1)
-            system.sweep()
-        system.pump()
-        assert system.reached(ref_id) == users
-        assert system.ledger(ref_id).delivered == 2
 
 
 # Retraction
@@ -427,17 +331,6 @@ def test_unpublished_expired_and_others_posts_are_not_found_in_the_same_words(
     assert "You have no published post 'REF_ID'" in sentences.pop()
 
 
-def test_a_retraction_of_an_unused_id_does_not_take_it_from_its_publisher(system: System) -> None:
-    users = system.give_followers(2)
-    refused_retraction(system, "post-1")
-    refused_retraction(system, POST)
-    assert system.take(event("publish_queue/post_published")) == []
-    assert system.publish().status == 202
-    system.pump()
-    assert system.rejected("Publish") == []
-    assert system.reached("post-1") == system.reached(POST) == users
-
-
 @pytest.mark.parametrize(("ms", "status"), [(-1, 204), (0, 404)])
 def test_a_post_can_be_retracted_until_the_second_in_which_it_expires(
     system: System, ms: int, status: int
@@ -445,27 +338,6 @@ def test_a_post_can_be_retracted_until_the_second_in_which_it_expires(
     system.publish()
     system.clock.ms = system.post().expires_at * 1000 + ms
     assert system.http("api/retract_post").status == status
-
-
-def test_another_publishers_retraction_on_the_queue_is_rejected(system: System) -> None:
-    content = {**PUBLISHED, "publisher_id": "grace", "ref_id": "post-1"}
-    system.take({"Records": [system.record("Publish", content)]})
-    system.take(event("publish_queue/post_deleted"))
-    ((_, reason),) = system.rejected("Publish")
-    assert "another publisher" in reason
-    assert not system.post("post-1").deleted
-
-
-def test_a_ref_id_on_the_queue_belongs_to_its_first_publisher(system: System) -> None:
-    system.take(event("publish_queue/post_published"))
-    before = system.dump()
-    content = {**PUBLISHED, "publisher_id": "eve", "ref_id": "post-1", "body": {"text": "Stolen"}}
-    system.take({"Records": [system.record("Publish", content)]})
-    ((_, reason),) = system.rejected("Publish")
-    assert "another publisher" in reason
-    assert "Grüße" not in reason
-    for table in ("Posts", "Fanouts"):
-        assert system.dump()[table] == before[table]
 
 
 def test_a_second_publish_on_the_queue_is_the_same_publish(system: System) -> None:
@@ -493,15 +365,6 @@ def test_a_publish_over_the_queue_is_accepted_and_delivered_at_once(system: Syst
     users = system.give_followers(3)
     assert system.take(event("publish_queue/post_published")) == []
     assert system.ledger("post-1").state == "complete"
-    assert system.reached("post-1") == users
-
-
-@pytest.mark.usefixtures("through_lanes")
-def test_a_publish_over_the_queue_to_many_is_planned_at_once(system: System) -> None:
-    users = system.give_followers(3)
-    assert system.take(event("publish_queue/post_published")) == []
-    assert system.ledger("post-1").state == "delivering"
-    system.pump()
     assert system.reached("post-1") == users
 
 
@@ -542,23 +405,12 @@ BAD_MESSAGES: dict[str, tuple[Any, str | None]] = {
     "noise": ("\x7fELF noise", "not JSON"),
     "1 MiB, as much as a queue takes": ("x" * 1_048_576, None),
     "nested without end": ("[" * 100_000, "The message is"),
-    "a number without end": ('{"version":1,"x":' + "9" * 5000 + "}", "type is not known"),
     "version 2": ({**PUBLISHED, "version": 2}, "'version': 1"),
     "type of another queue": ({"version": 1, "type": "segment.deliver"}, "type is not known"),
     "no publisher": ({**PUBLISHED, "publisher_id": None}, "'publisher_id' is missing"),
-    "a ref_id of null": ({**PUBLISHED, "ref_id": None}, "'ref_id' is missing"),
-    "a time of no offset": (
-        {**PUBLISHED, "published_at": "2026-11-20T18:00:00.000"},
-        "not a time of RFC 3339",
-    ),
-    "a body of 101 levels": (
-        json.dumps(PUBLISHED)[:-1] + ',"body":' + '{"x":' * 101 + "1" + "}" * 102,
-        "nested more than 100 levels",
-    ),
     "unknown field": ({**PUBLISHED, "refid": 1}, "Unknown field 'refid'"),
     "too old": ({**PUBLISHED, "published_at": "2025-01-01T00:00:00.000Z"}, "30 days ago"),
     "body too large": ({**PUBLISHED, "body": {"x": "x" * 5000}}, "may be 4096"),
-    "body of control characters": ({**PUBLISHED, "body": {"x": "\ud800"}}, "surrogate pair"),
     "a plan with more": (
         {"version": 1, "type": "fanout.plan", "fanout_id": "x", "\ud800\x00": 1},
         "missing or unknown",
@@ -585,16 +437,6 @@ def test_a_message_that_breaks_the_contract_is_rejected_with_the_reason(
         assert says in reason
         assert len(reason) <= 400
     assert [item["ref_id"]["S"] for item in system.rows_of("Posts")] == ["post-1"]
-
-
-def test_a_rejected_message_is_logged_without_its_content(
-    system: System, caplog: pytest.LogCaptureFixture
-) -> None:
-    secret = "the-diary-of-ada"
-    system.take({"Records": [system.record("Publish", {**PUBLISHED, "body": secret})]})
-    (line,) = [record for record in caplog.records if "rejected" in record.getMessage()]
-    assert secret not in repr(vars(line))
-    assert vars(line)["queue"] == "Publish"
 
 
 def test_a_message_that_cannot_be_rejected_comes_again(
