@@ -59,23 +59,6 @@ def test_neither_a_repeated_publish_nor_sweep_reopens_an_abandoned_fanout(halfwa
     assert halfway.waiting("Bulk") == halfway.waiting("Publish") == 0
 
 
-def test_a_worker_that_was_writing_meanwhile_changes_nothing_but_its_entries(
-    halfway: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fix = halfway.unretried.batch_write_item
-
-    def write(**request: object) -> object:
-        abandon(halfway)
-        return fix(**request)
-
-    monkeypatch.setattr(halfway.unretried, "batch_write_item", write)
-    before = len(halfway.reached())
-    assert halfway.pump_once("Bulk")
-    assert len(halfway.reached()) > before
-    row = halfway.ledger()
-    assert (row.state, row.delivered, len(row.pending)) == ("abandoned", before, 3)
-
-
 def test_a_complete_fanout_cannot_be_abandoned(system: System) -> None:
     system.publish()
     system.pump()

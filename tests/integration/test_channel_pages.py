@@ -159,30 +159,6 @@ def climb(seed: int) -> None:
         assert keys(course.page(limit=limit, after=here)) == []
 
 
-def test_a_scroll_down_shows_all_that_was_there_as_it_began_each_once() -> None:
-    for seed in range(25):
-        scroll_down(seed)
-
-
-def scroll_down(seed: int) -> None:
-    course = Course(seed)
-    with virtual_time(Scheduler(Random(0), clock=course.stage.clock)):
-        course.start()
-        for _ in range(course.random.choice((0, 5, 25))):
-            course.step()
-        limit = course.random.choice((1, 3, 20, 100))
-        certain, query, shown = course.certain, dict[str, Any](), list[str]()
-        goes_on = True
-        while goes_on:
-            page = course.page(limit=limit, **query)
-            shown += keys(page)
-            query["before"], goes_on = page["next"], page["next"] is not None
-            if course.random.random() < 0.3:
-                course.step()
-        assert shown == sorted(set(shown), reverse=True)
-        assert certain <= set(shown) <= course.all
-
-
 def test_once_nothing_comes_both_ways_and_every_range_are_the_union() -> None:
     for seed in range(10):
         read_both_ways(seed)

@@ -11,30 +11,25 @@ import pytest
 
 from fanfold import names
 from fanfold.channels import put
-from fanfold.channels.head import MOST, Head, partition_of
+from fanfold.channels.head import MOST, Channel, Head, partition_of
 from fanfold.channels.head_table import HeadTable
 from fanfold.fanout import channel_plan
 from fanfold.fanout.channel_plan import Choice
-from fanfold.fanout.ledger import Ledger
 from fanfold.follows.density import Estimate, Sample
 from fanfold.timeline.entries import Entries
 from tests.integration.cli import run
 from tests.integration.system import POST, System, error
-from tests.integration.test_one_hop import FailFirst, order, published, waiting
+from tests.integration.test_one_hop import order, published, waiting
 
 THRESHOLD, FOLLOWERS = 3, 5
 UNTIL = 1_900_000_000
 Reports = list[tuple[str, int, Choice]]
+FailFirst = Callable[..., list[Any]]
 
 
 @pytest.fixture
 def channel_threshold() -> int:
     return THRESHOLD
-
-
-@pytest.fixture
-def heads(system: System) -> HeadTable:
-    return system.heads
 
 
 @pytest.fixture
@@ -47,31 +42,20 @@ def reports(system: System, monkeypatch: pytest.MonkeyPatch) -> Reports:
     return heard
 
 
-def add(heads: HeadTable, publisher: str = "ada") -> Head:
-    head = heads.add(publisher, heads.get(), followers=1)
-    assert head is not None
-    return head
+def demote(system: System) -> Channel:
+    head = system.heads.demote("ada", until=UNTIL)
+    channel = head and head.of("ada")
+    assert channel
+    return channel
 
 
-def demote(heads: HeadTable, publisher: str = "ada") -> None:
-    assert heads.demote(publisher, until=UNTIL)
-
-
-def remove(heads: HeadTable, publisher: str = "ada") -> None:
-    demote(heads, publisher)
-    channel = heads.get().of(publisher)
-    assert channel is not None
-    assert heads.remove(channel)
-
-
-def fill(heads: HeadTable, room: int = MOST) -> None:
+def fill(system: System, room: int = MOST) -> None:
     """Give all the room for channels to others."""
-    for number in range(room):
-        add(heads, f"other-{number}")
+    system.promote(*(f"other-{number}" for number in range(room)))
 
 
-def seq(heads: HeadTable, publisher: str = "ada") -> int:
-    channel = heads.get().of(publisher)
+def seq(system: System) -> int:
+    channel = system.heads.get().of("ada")
     assert channel is not None
     return channel.seq
 
@@ -110,12 +94,12 @@ def before(
 
 
 def test_a_publisher_with_enough_followers_gets_a_channel_and_the_post_in_hand_goes_there(
-    system: System, heads: HeadTable, reports: Reports
+    system: System, reports: Reports
 ) -> None:
     published(system, FOLLOWERS)
     assert system.take(order(system)) == []
     assert_in_channel(system)
-    channel = heads.get().of("ada")
+    channel = system.heads.get().of("ada")
     assert channel is not None
     assert (channel.is_active, channel.seq, channel.followers) == (True, 1, FOLLOWERS)
     assert reports == [("ada", FOLLOWERS, Choice.PROMOTE)]
@@ -125,22 +109,22 @@ def test_a_publisher_with_enough_followers_gets_a_channel_and_the_post_in_hand_g
     assert entry["expires_at"]["N"] == str(row.expires_at)
 
 
-def test_fewer_followers_get_an_entry_each(system: System, heads: HeadTable) -> None:
+def test_fewer_followers_get_an_entry_each(system: System) -> None:
     users = published(system, THRESHOLD - 1)
     system.take(order(system))
     assert_pushed(system, users)
-    assert heads.get() == Head()
+    assert system.heads.get() == Head()
 
 
 @pytest.mark.parametrize("has_channel", [True, False])
 def test_a_threshold_of_none_gives_no_channel_and_posts_go_on_into_those_that_there_are(
-    system: System, heads: HeadTable, monkeypatch: pytest.MonkeyPatch, has_channel: bool
+    system: System, monkeypatch: pytest.MonkeyPatch, has_channel: bool
 ) -> None:
     planning = system.door("plan").planning
     without = replace(planning, channels=replace(planning.channels, threshold=0))
     monkeypatch.setattr(system.door("plan"), "planning", without)
     if has_channel:
-        add(heads)
+        system.promote("ada")
     users = published(system, FOLLOWERS)
     system.take(order(system))
     if has_channel:
@@ -149,27 +133,25 @@ def test_a_threshold_of_none_gives_no_channel_and_posts_go_on_into_those_that_th
         assert_pushed(system, users)
 
 
-def test_a_publisher_who_has_a_channel_keeps_it_with_fewer_followers(
-    system: System, heads: HeadTable
-) -> None:
-    add(heads)
+def test_a_publisher_who_has_a_channel_keeps_it_with_fewer_followers(system: System) -> None:
+    system.promote("ada")
     published(system, 1)
     system.take(order(system))
     assert system.reached() == [partition_of("ada")]
-    assert seq(heads) == 1
+    assert seq(system) == 1
 
 
-def test_where_nobody_follows_nothing_is_written(system: System, heads: HeadTable) -> None:
-    add(heads)
+def test_where_nobody_follows_nothing_is_written(system: System) -> None:
+    system.promote("ada")
     published(system, 0)
     system.take(order(system))
     assert (system.reached(), system.ledger().state) == ([], "complete")
-    assert seq(heads) == 0
+    assert seq(system) == 0
 
 
-def test_whom_a_person_has_demoted_is_not_promoted_again(system: System, heads: HeadTable) -> None:
-    add(heads)
-    demote(heads)
+def test_whom_a_person_has_demoted_is_not_promoted_again(system: System) -> None:
+    system.promote("ada")
+    demote(system)
     users = published(system, FOLLOWERS)
     system.take(order(system))
     assert_pushed(system, users)
@@ -177,24 +159,14 @@ def test_whom_a_person_has_demoted_is_not_promoted_again(system: System, heads: 
 
 
 def test_without_room_for_a_channel_the_post_is_pushed_and_that_is_told(
-    system: System, heads: HeadTable, reports: Reports
+    system: System, reports: Reports
 ) -> None:
-    fill(heads)
+    fill(system)
     users = published(system, FOLLOWERS)
     system.take(order(system))
     assert_pushed(system, users)
     assert reports == [("ada", FOLLOWERS, Choice.REFUSE)]
-    assert heads.get().of("ada") is None
-
-
-@pytest.mark.parametrize("group", ["ada", "somebody", ""])
-@pytest.mark.parametrize("receives", [1, 2])
-def test_neither_the_group_of_a_message_nor_its_receives_change_the_way(
-    system: System, group: str, receives: int
-) -> None:
-    published(system, FOLLOWERS)
-    assert system.take(order(system, group=group, receives=receives)) == []
-    assert_in_channel(system)
+    assert system.heads.get().of("ada") is None
 
 
 def test_the_rate_of_a_publisher_does_not_change_the_way(
@@ -206,19 +178,17 @@ def test_the_rate_of_a_publisher_does_not_change_the_way(
     assert_in_channel(system)
 
 
-def test_more_followers_than_a_sample_holds_are_estimated(system: System, heads: HeadTable) -> None:
+def test_more_followers_than_a_sample_holds_are_estimated(system: System) -> None:
     published(system, 1_500)
     system.take(order(system))
     row = system.ledger()
-    assert (row.by, system.reached(), seq(heads)) == ("channel", [partition_of("ada")], 1)
+    assert (row.by, system.reached(), seq(system)) == ("channel", [partition_of("ada")], 1)
     assert row.delivered == row.followers == pytest.approx(1_500, rel=0.15)
 
 
 @pytest.mark.parametrize("state", ["complete", "expired"])
-def test_a_retracted_or_expired_post_does_not_go_into_a_channel(
-    system: System, heads: HeadTable, state: str
-) -> None:
-    add(heads)
+def test_a_retracted_or_expired_post_does_not_go_into_a_channel(system: System, state: str) -> None:
+    system.promote("ada")
     published(system, FOLLOWERS)
     if state == "expired":
         system.clock.advance(31 * 86_400)
@@ -226,7 +196,7 @@ def test_a_retracted_or_expired_post_does_not_go_into_a_channel(
         system.http("api/retract_post", path={"ref_id": POST})
     system.take(order(system))
     system.pump()
-    assert (system.reached(), system.ledger().state, seq(heads)) == ([], state, 0)
+    assert (system.reached(), system.ledger().state, seq(system)) == ([], state, 0)
 
 
 def test_a_post_that_sweep_gave_up_before_its_plan_goes_into_the_channel(system: System) -> None:
@@ -239,13 +209,12 @@ def test_a_post_that_sweep_gave_up_before_its_plan_goes_into_the_channel(system:
 
 def test_what_happens_to_a_publisher_is_logged_and_refusals_are_counted(
     system: System,
-    heads: HeadTable,
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     published(system, FOLLOWERS)
     system.take(order(system))
-    fill(heads, MOST - 1)
+    fill(system, MOST - 1)
     system.give_followers(FOLLOWERS, "bea")
     ref_id = str(system.publish(user="bea").body["ref_id"])
     system.take(order(system, group="bea", ref_id=ref_id))
@@ -272,52 +241,34 @@ def test_the_publisher_and_operators_see_the_way(system: System) -> None:
 # Everything happens twice
 
 
-def test_the_same_message_twice_puts_one_entry(system: System, heads: HeadTable) -> None:
+def test_the_same_message_twice_puts_one_entry(system: System) -> None:
     published(system, FOLLOWERS)
     for receives in (1, 1, 2):
         assert system.take(order(system, receives=receives)) == []
         assert_in_channel(system)
-    assert seq(heads) == 1
+    assert seq(system) == 1
 
 
-STEPS = [
-    (HeadTable, "add"),
-    (Entries, "push"),
-    (HeadTable, "raise_seq"),
-    (Ledger, "complete_in_channel"),
-]
-
-
-@pytest.mark.parametrize(("owner", "step"), STEPS[1:3])
+@pytest.mark.parametrize(("owner", "step"), [(Entries, "push"), (HeadTable, "raise_seq")])
 def test_a_channel_that_is_gone_meanwhile_is_decided_about_anew(
-    system: System, heads: HeadTable, monkeypatch: pytest.MonkeyPatch, owner: type, step: str
+    system: System, monkeypatch: pytest.MonkeyPatch, owner: type, step: str
 ) -> None:
     published(system, FOLLOWERS)
-    before(monkeypatch, owner, step, lambda: remove(heads))
+    before(monkeypatch, owner, step, lambda: system.heads.remove(demote(system)))
     assert system.take(order(system)) == []
     assert_in_channel(system)
-    assert seq(heads) == 1
+    assert seq(system) == 1
 
 
 def test_a_head_that_changes_before_a_promotion_is_read_again(
-    system: System, heads: HeadTable, monkeypatch: pytest.MonkeyPatch, reports: Reports
+    system: System, monkeypatch: pytest.MonkeyPatch, reports: Reports
 ) -> None:
     published(system, FOLLOWERS)
-    before(monkeypatch, HeadTable, "add", lambda: add(heads, "bea"))
+    before(monkeypatch, HeadTable, "add", lambda: system.promote("bea"))
     assert system.take(order(system)) == []
     assert_in_channel(system)
-    assert len(heads.get().channels) == 2
+    assert len(system.heads.get().channels) == 2
     assert len(reports) == 1
-
-
-def test_a_head_that_fills_before_a_promotion_leaves_the_post_to_be_pushed(
-    system: System, heads: HeadTable, monkeypatch: pytest.MonkeyPatch, reports: Reports
-) -> None:
-    users = published(system, FOLLOWERS)
-    before(monkeypatch, HeadTable, "add", lambda: fill(heads))
-    assert system.take(order(system)) == []
-    assert_pushed(system, users)
-    assert reports == [("ada", FOLLOWERS, Choice.REFUSE)]
 
 
 def test_a_head_that_goes_on_changing_leaves_the_post_to_be_pushed(
@@ -334,23 +285,6 @@ def test_a_head_that_goes_on_changing_leaves_the_post_to_be_pushed(
     assert (len(tries), reports) == (channel_plan.DECISIONS, [])
 
 
-def test_an_answer_that_was_lost_is_no_other_decision(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The client repeats each update, and finds it done."""
-    published(system, FOLLOWERS)
-    for owner, step in (*STEPS[:1], *STEPS[2:]):
-        plain = getattr(owner, step)
-
-        def twice(*given: Any, plain: Any = plain, **more: Any) -> Any:
-            plain(*given, **more)
-            return plain(*given, **more)
-
-        monkeypatch.setattr(owner, step, twice)
-    assert system.take(order(system)) == []
-    assert_in_channel(system)
-
-
 # What the tables leave undone
 
 
@@ -365,9 +299,9 @@ def throttle_head(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_post_is_planned_by_a_head_of_any_age_while_it_is_throttled(
-    system: System, heads: HeadTable, monkeypatch: pytest.MonkeyPatch
+    system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add(heads)
+    system.promote("ada")
     system.door("plan").heads.get()
     published(system, FOLLOWERS)
     system.clock.advance(3_600)
@@ -379,10 +313,10 @@ def test_a_post_is_planned_by_a_head_of_any_age_while_it_is_throttled(
 
 @pytest.mark.parametrize("followers", [THRESHOLD - 1, FOLLOWERS])
 def test_a_head_of_before_the_channel_pushes_a_post_or_is_refused(
-    system: System, heads: HeadTable, followers: int
+    system: System, followers: int
 ) -> None:
     assert system.door("plan").heads.get() == Head()
-    add(heads)
+    system.promote("ada")
     users = published(system, followers)
     assert system.take(order(system)) == []
     if followers < THRESHOLD:
@@ -405,23 +339,13 @@ def test_a_cold_container_that_cannot_read_the_head_pushes_what_is_small(
     assert (len(failed), system.ledger().state) == expected
 
 
-def test_a_throttled_entry_is_put_again_before_the_head_counts_it(
-    system: System, fail_first: FailFirst
-) -> None:
-    published(system, FOLLOWERS)
-    calls = fail_first(system.dynamodb, "batch_write_item", [THROTTLE] * 3)
-    assert system.take(order(system)) == []
-    assert_in_channel(system)
-    assert len(calls) == 4
-
-
 def test_an_entry_that_stays_throttled_fails_the_message_and_counts_nothing(
-    system: System, heads: HeadTable, fail_first: FailFirst
+    system: System, fail_first: FailFirst
 ) -> None:
     published(system, FOLLOWERS)
     calls = fail_first(system.dynamodb, "batch_write_item", [THROTTLE] * put.ATTEMPTS)
     assert len(system.take(order(system))) == 1
     assert len(calls) == put.ATTEMPTS
-    assert (system.ledger().state, system.reached(), seq(heads)) == ("queued", [], 0)
+    assert (system.ledger().state, system.reached(), seq(system)) == ("queued", [], 0)
     assert system.take(order(system, receives=2)) == []
     assert_in_channel(system)

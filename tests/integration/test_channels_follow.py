@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fanfold import names
 from fanfold.aws.items import binaries, expressions, number, text
-from fanfold.channels.head import Head, key_of, partition_of
+from fanfold.channels.head import key_of, partition_of
 from fanfold.channels.known_head import KnownHead
-from fanfold.fanout.row import CHANNEL
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.ids import ref_id_for
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.marks import hash_of
-from tests.integration.system import AT_MS, Json, System, error
+from tests.integration.system import Json, System, error
 
 # No publisher of these tests has so many followers: a channel is given by hand.
 BY_HAND = 1_000_000
@@ -64,14 +62,6 @@ def test_a_follow_and_an_unfollow_keep_the_channel_by_every_door(system: System)
     assert row(system, "carl")["changes"] == {"N": "2"}
 
 
-def test_a_follow_by_a_door_with_an_old_head_is_accepted_and_noted(system: System) -> None:
-    assert system.follow("bob", "bea").status == 200  # the door knows an empty head now
-    look(system, system.promote("ada").version)
-    assert system.follow("bob").status == 200
-    assert noted(system) == {hash_of("ada")}
-    assert row(system)["follows"] == {"N": "2"}
-
-
 def throttle(heads: KnownHead, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = lambda *_a, **_k: raise_(error("ThrottlingException"))  # noqa: E731
     monkeypatch.setattr(type(heads.table), "get", refused)
@@ -100,50 +90,6 @@ def test_a_follow_over_a_row_that_knows_a_later_head_than_its_cold_door_is_503(
     answer = system.follow("bob")
     assert (answer.status, answer.headers.get("retry-after") is not None) == (503, True)
     assert row(system) == before
-
-
-@pytest.mark.parametrize("is_followed", [True, False])
-def test_relate_notes_what_a_door_without_channels_has_left_out(
-    system: System, is_followed: bool
-) -> None:
-    """As the API of the version before does, while a deploy turns channels on."""
-    api = system.door("api")
-    old = replace(api.following, follows=replace(api.following.follows, heads=None))
-    if not is_followed:
-        old.follow("bob", "ada", asked_at=AT_MS)
-    head = system.promote("ada")
-    look(system, head.version, *([] if is_followed else ["ada"]))
-    ask = old.follow if is_followed else old.unfollow
-    ask("bob", "ada", asked_at=AT_MS + 1)
-    assert noted(system) == (set() if is_followed else {hash_of("ada")})
-    system.clock.advance(10)
-    system.pump("Relation")
-    assert noted(system) == ({hash_of("ada")} if is_followed else set())
-
-
-def test_a_settling_that_meets_a_page_with_a_later_head_is_done_with_that_one(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    look(system, 1)
-    api = system.door("api")
-    old = replace(api.following, follows=replace(api.following.follows, heads=None))
-    old.follow("bob", "ada", asked_at=AT_MS)
-    system.promote("ada")
-    follows = system.door("relate").following.follows
-    plain = follows.client.transact_write_items
-    met: list[Head] = []
-
-    def write(**request: Any) -> Any:
-        if not met:
-            met.append(system.promote("bea"))
-            look(system, met[0].version)
-        return plain(**request)
-
-    monkeypatch.setattr(follows.client, "transact_write_items", write)
-    system.clock.advance(10)
-    system.pump("Relation")
-    assert met
-    assert noted(system) == {hash_of("ada")}
 
 
 def raise_(failure: Exception) -> Any:
@@ -204,27 +150,6 @@ def test_a_demoted_channel_still_saves_entries_until_it_is_removed(system: Syste
     system.follow("carl")
     system.pump("Relation")
     assert backfilled(system, "carl") == ["two", "one"]
-
-
-def test_followers_of_a_demoted_channel_see_its_posts_and_later_ones_in_order(
-    system: System,
-) -> None:
-    system.follow("carl")
-    system.promote("ada")
-    post(system, "one", "two")
-    system.pump("Publish")
-    assert [system.ledger(ref_id_for("ada", each)).by for each in ("one", "two")] == [CHANNEL] * 2
-    assert system.heads.demote("ada", until=UNTIL)
-    post(system, "three")
-    system.pump("Publish")
-    system.follow("bob")
-    system.pump("Relation")
-    assert (backfilled(system), backfilled(system, "carl")) == (["three"], ["three"])
-    for user in ("bob", "carl"):
-        entries = system.timeline(user).body["entries"]
-        assert [each["body"]["title"] for each in entries] == ["three", "two", "one"]
-    system.unfollow("bob")
-    assert system.timeline("bob").body["entries"] == []
 
 
 def test_what_a_channel_holds_is_read_once_for_a_crowd(

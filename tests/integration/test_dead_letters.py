@@ -14,29 +14,17 @@ from aws_model.sqs.queues import Hooks
 from fanfold import names
 from fanfold.aws.dead_letters import PAGE, DeadLetterQueue, DeadLetterReports
 from functions._worker import MAX_LOGGED_CHARS
-from tests.integration.system import VISIBILITY_SECONDS, Json, System, error
+from tests.integration.system import VISIBILITY_SECONDS, System, error, event
 
-LAST = "A message failed for the last time."
+LAST, WAITS = "A message failed for the last time.", "A dead letter waits."
 DAY = 86_400
-COMMANDS: dict[str, Json] = {
-    "Publish": {"version": 1, "type": "fanout.plan", "fanout_id": "post-1"},
-    "Express": {
-        "version": 1,
-        "type": "segment.deliver",
-        "fanout_id": "post-1",
-        "segment": 0,
-        "segments": 1,
-        "position": "",
-        "hops": 0,
-    },
-    "Relation": {
-        "version": 1,
-        "type": "relation.settle",
-        "user_id": "grace",
-        "publisher_id": "ada",
-    },
+EVENTS = {
+    "Publish": "publish_queue/fanout_plan",
+    "Express": "express_lane/segment_deliver",
+    "Bulk": "bulk_lane/segment_deliver",
+    "Relation": "relation_queue/relation_settle",
 }
-COMMANDS["Bulk"] = COMMANDS["Express"]
+COMMANDS = {queue: event(name)["Records"][0]["body"] for queue, name in EVENTS.items()}
 
 
 def max_receives(queue: str) -> int:
@@ -103,11 +91,9 @@ def test_a_message_that_is_rejected_at_its_last_receive_is_not_logged_as_failed(
 ) -> None:
     record = system.record("Publish", "no JSON", times_received=max_receives("Publish"))
     assert system.take({"Records": [record]}) == []
-    assert logged(caplog, LAST) == []
+    system.sweep()
+    assert logged(caplog, LAST) == logged(caplog, WAITS) == [], "the letter has its reason"
     assert len(system.rejected("Publish")) == 1
-
-
-WAITS = "A dead letter waits."
 
 
 def put_dead_letter(system: System, queue: str, body: str = "{}", **more: Any) -> str:
@@ -143,14 +129,6 @@ def test_sweep_reports_a_dead_letter_without_a_reason_once(
     system.sweep()
     (line,) = logged(caplog, WAITS)
     assert line.message_id == new
-
-
-def test_sweep_does_not_report_a_dead_letter_with_a_reason(
-    system: System, caplog: pytest.LogCaptureFixture
-) -> None:
-    system.take({"Records": [system.record("Publish", "no JSON")]})
-    system.sweep()
-    assert logged(caplog, WAITS) == []
 
 
 def moved(clock: Clock, *, waits: float = 0, **about: str) -> DeadLetterQueue:
@@ -214,21 +192,12 @@ def test_sweep_says_how_old_the_oldest_letter_is(
     assert seconds() == 3 * DAY
 
 
-def test_one_run_of_sweep_reports_at_most_ten_messages_of_a_queue(
-    system: System, caplog: pytest.LogCaptureFixture
+def test_one_run_of_sweep_reports_at_most_ten_messages_of_a_queue_and_remembers_few(
+    system: System, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr("fanfold.aws.dead_letters.MAX_REPORTED", 2)
     for number in range(15):
         put_dead_letter(system, "Bulk", f"{number}")
     system.sweep()
     assert len(logged(caplog, WAITS)) == PAGE == 10
-
-
-def test_sweep_remembers_a_bounded_number_of_reports(
-    system: System, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("fanfold.aws.dead_letters.MAX_REPORTED", 2)
-    for number in range(3):
-        put_dead_letter(system, "Bulk", f"{number}")
-    system.sweep()
     assert len(system.door("sweep").dead_letters.reported) == 2
-    assert len(logged(caplog, WAITS)) == 3

@@ -43,11 +43,8 @@ def test_any_user_reads_a_post_without_following(system: System) -> None:
             "body": {"title": "Hello", "text": "Grüße aus dem Äther 👋"},
         },
     )
-
-
-def test_a_post_without_a_body_is_read_as_null(system: System) -> None:
-    system.publish()
-    assert get(system).body["body"] is None
+    without_a_body = system.publish("bare").body["ref_id"]
+    assert get(system, without_a_body).body["body"] is None
 
 
 def test_an_edit_is_read_at_once(system: System) -> None:
@@ -153,7 +150,7 @@ def test_a_feed_has_the_publishers_own_posts_newest_first(system: System) -> Non
     assert refs(feed(system, "nobody")) == []
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 100])
+@pytest.mark.parametrize("limit", [1, 4, 5])
 def test_a_feed_is_paged_downwards_and_upwards_without_a_gap(system: System, limit: int) -> None:
     published = publish(system, 4)
     down: list[str] = []

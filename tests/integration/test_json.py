@@ -60,10 +60,7 @@ def test_what_cannot_be_kept_is_refused_in_the_same_words(
     assert system.rows_of("Posts") == []
 
 
-OTHERS = [("1.1", "1.10"), ("1", "1.0"), ("1e5", "100000.0"), ("0", "-0"), ("1e-400", "0.0")]
-
-
-@pytest.mark.parametrize(("number", "other"), [*OTHERS, *((b, a) for a, b in OTHERS)])
+@pytest.mark.parametrize(("number", "other"), [("1.1", "1.10"), ("1.0", "1"), ("1e-400", "0.0")])
 def test_under_one_key_a_number_that_is_written_otherwise_is_another_post(
     system: System, number: str, other: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -31,19 +32,10 @@ def planned(system: System, count: int = 60) -> list[str]:
 
 def segment(system: System, **changed: Any) -> Json:
     """A command to deliver one segment, as an event of its lane."""
-    command = {
-        "version": 1,
-        "type": "segment.deliver",
-        "fanout_id": POST,
-        "segment": 0,
-        "segments": 1,
-        "position": "",
-        "hops": 0,
-    }
-    times_received = changed.pop("times_received", 1)
-    command.update(changed)
+    command = json.loads(event("express_lane/segment_deliver")["Records"][0]["body"])
+    command.update({"fanout_id": POST, **changed})
     queue = "Express" if command["segments"] == 1 else "Bulk"
-    return {"Records": [system.record(queue, command, times_received=times_received)]}
+    return {"Records": [system.record(queue, command)]}
 
 
 @pytest.fixture

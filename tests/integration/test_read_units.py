@@ -73,23 +73,32 @@ def service() -> Iterator[Service]:
         yield service
 
 
-def test_a_page_of_ids_takes_one_and_a_half_units_and_one_for_its_reader(service: Service) -> None:
+def test_a_page_of_ids_takes_one_and_a_half_units_one_upwards_one_more_and_each_its_reader(
+    service: Service,
+) -> None:
     service.add(200)
     page, units = service.read(hydrate=False)
     assert (len(page["entries"]), units) == (LIMIT, ROW + 1.5)
+    service.add(60)
+    upwards, units = service.read(hydrate=False, after=page["previous"])
+    assert (len(upwards["entries"]), upwards["more"], units) == (LIMIT, True, ROW + 2.5)
 
 
-def test_a_page_upwards_of_new_ids_takes_two_and_a_half_units_and_one_for_its_reader(
+def test_an_idle_poll_takes_one_and_a_half_units_and_a_second_look_is_paid_once(
     service: Service,
 ) -> None:
     service.add(100)
     page, _ = service.read(hydrate=False)
-    service.add(60)
-    page, units = service.read(hydrate=False, after=page["previous"])
-    assert (len(page["entries"]), page["more"], units) == (LIMIT, True, ROW + 2.5)
+    idle, units = service.read(hydrate=False, after=page["previous"])
+    assert (idle["entries"], idle["previous"], units) == ([], page["previous"], ROW + 1.5)
+    gone = {"user_id": {"S": READER}, "sort_key": {"S": service.entries[-3].sort_key}}
+    service.timelines.client.delete_item(TableName=names.TIMELINES.name, Key=gone)
+    first, units = service.read(hydrate=False, after=page["previous"])
+    assert units == ROW + 1.5 + 3.0
+    assert service.read(hydrate=False, after=first["previous"])[1] == ROW + 1.5
 
 
-@pytest.mark.parametrize(("above", "query"), [(0, 0.5), (10, 0.5), (100, 2.5), (200, 2.5)])
+@pytest.mark.parametrize(("above", "query"), [(10, 0.5), (100, 2.5), (200, 2.5)])
 def test_what_is_unread_takes_two_and_a_half_units_at_most_and_one_for_its_reader(
     service: Service, above: int, query: float
 ) -> None:
@@ -98,23 +107,6 @@ def test_what_is_unread_takes_two_and_a_half_units_at_most_and_one_for_its_reade
     before = service.units
     assert service.unread.count(READER) == {"unread": min(above, 100), "more": above > 100}
     assert service.units - before == ROW + query
-
-
-def test_an_idle_poll_takes_two_and_a_half_units(service: Service) -> None:
-    service.add(100)
-    page, _ = service.read(hydrate=True)
-    idle, units = service.read(hydrate=True, after=page["previous"])
-    assert (idle["entries"], idle["previous"], units) == ([], page["previous"], ROW + 1.5)
-
-
-def test_a_second_look_is_paid_once(service: Service) -> None:
-    service.add(100)
-    page, _ = service.read(hydrate=False)
-    gone = {"user_id": {"S": READER}, "sort_key": {"S": service.entries[-3].sort_key}}
-    service.timelines.client.delete_item(TableName=names.TIMELINES.name, Key=gone)
-    first, units = service.read(hydrate=False, after=page["previous"])
-    assert units == ROW + 1.5 + 3.0
-    assert service.read(hydrate=False, after=first["previous"])[1] == ROW + 1.5
 
 
 def test_a_page_with_content_takes_a_unit_for_each_post_that_is_not_cached(
@@ -127,24 +119,19 @@ def test_a_page_with_content_takes_a_unit_for_each_post_that_is_not_cached(
     assert (len(page["entries"]), units) == (LIMIT, ROW + 1.5 + 5)
 
 
+@pytest.mark.parametrize(("known", "entries", "posts"), [(0, 6.5, MAX_POSTS), (200, 9.0, 151)])
 def test_the_worst_page_takes_nine_units_for_entries_and_one_for_each_of_200_posts(
-    service: Service,
+    service: Service, known: int, entries: float, posts: int
 ) -> None:
+    """Nothing but retracted posts, of which the container knows some."""
     service.add(500)
-    for each in service.entries[-200:]:  # known to be retracted
+    newest = service.entries[500 - known :]
+    for each in newest:
         service.reading.hydration.retracted[each.sort_key] = ADA
-    service.retract(*service.entries[:-200])
+    service.retract(*service.entries[: 500 - known])
     page, units = service.read(hydrate=True)
     assert (page["entries"], page["partial"]) == ([], True)
-    assert units == ROW + 9.0 + 151
-    assert units <= ROW + 9.0 + MAX_POSTS
-
-
-def test_a_page_between_retracted_posts_reads_200_of_them_at_most(service: Service) -> None:
-    service.add(500)
-    service.retract(*service.entries)
-    page, units = service.read(hydrate=True)
-    assert (page["entries"], page["partial"], units) == ([], True, ROW + 6.5 + MAX_POSTS)
+    assert units == ROW + entries + posts
 
 
 @pytest.mark.parametrize(("each", "weeks", "row"), [(200, 6, 1.0), (500, 6, 2.0)])

@@ -62,12 +62,4 @@ def test_another_publishers_post_is_answered_like_an_unknown_one(system: System)
     after = delivery(system, user="grace")
     assert (after.status, after.slug) == (404, "no-post")
     assert after.body == before.body
-
-
-def test_a_retracted_post_that_was_never_published_has_no_delivery(system: System) -> None:
-    system.http("api/retract_post")
-    assert delivery(system).slug == "no-post"
-
-
-def test_a_malformed_ref_id_is_bad_input(system: System) -> None:
     assert delivery(system, "a b").slug == "bad-input"

@@ -75,14 +75,7 @@ def test_what_is_above_the_marker_is_unread_and_the_entry_at_it_is_read(system: 
         assert unread(system) == (left, False)
 
 
-def test_entries_of_one_millisecond_are_told_apart(system: System) -> None:
-    for number in range(5):
-        give(system, number)
-    read_up_to(system, entries(system)[3])
-    assert unread(system) == (3, False)
-
-
-@pytest.mark.parametrize(("above", "more"), [(99, False), (100, False), (101, True), (230, True)])
+@pytest.mark.parametrize(("above", "more"), [(100, False), (101, True)])
 def test_at_most_a_hundred_are_counted_and_more_says_that_there_are_others(
     system: System, above: int, more: bool
 ) -> None:
@@ -160,14 +153,13 @@ def test_what_is_left_out_makes_room_for_what_lies_below(
 
 # At most so many marks; with fewer, rows of follows are read.
 @pytest.mark.parametrize("max_hidden", [500, 1, 0])
-@pytest.mark.parametrize("seed", range(3))
 def test_the_count_agrees_with_the_timeline_whatever_a_reader_does(
-    system: System, seed: int, max_hidden: int, monkeypatch: pytest.MonkeyPatch
+    system: System, max_hidden: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fanfold.timeline.marks.MAX_HIDDEN", max_hidden)
-    chance = Random(seed)
+    chance = Random(max_hidden)
     publishers = ["ada", "grace", "linus", "kim"]
-    for number in range(60):
+    for number in range(120):
         system.clock.advance(chance.random())
         publisher = chance.choice(publishers)
         match chance.choice(ACTS):
@@ -175,20 +167,12 @@ def test_the_count_agrees_with_the_timeline_whatever_a_reader_does(
                 give(system, number, publisher=publisher)
             case "late":
                 give(system, number, publisher=publisher, before=chance.uniform(0, 20))
-            case "follow":
-                system.follow("bob", publisher)
-            case "unfollow":
-                system.unfollow("bob", publisher)
-            case "mute":
-                path = {"publisher_id": publisher}
-                assert system.http("api/mute", user="bob", path=path).status == 204
-            case "unmute":
-                path = {"publisher_id": publisher}
-                assert system.http("api/unmute", user="bob", path=path).status == 204
             case "marker":
-                shown = entries(system)
-                if shown:
+                if shown := entries(system):
                     read_up_to(system, chance.choice(shown))
+            case act:
+                path = {"publisher_id": publisher}
+                assert system.http(f"api/{act}", user="bob", path=path).status in (200, 204)
         marker = system.http("timeline/read_marker", user="bob").body
         place = (marker["published_at"] or "", marker["ref_id"] or "")
         above = [each for each in entries(system) if (each["published_at"], each["ref_id"]) > place]
