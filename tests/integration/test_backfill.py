@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from fanfold import names
 from fanfold.errors import Unsent
 from fanfold.follows.bulk_follow import BulkFollowing
+from fanfold.follows.patience import ATTEMPTS
 from fanfold.ids import ref_id_for
 from functions import relate
 from tests.integration.system import Json, System, error
@@ -41,18 +41,6 @@ def post(system: System, *titles: str, user: str = "ada") -> None:
         system.clock.advance(1)
         assert system.publish(title, user=user, body={"title": title}).status == 202
     system.pump("Publish", "Express")
-
-
-@contextmanager
-def edges_throttled(system: System, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let the table of edges refuse every put for a while, as in a rush of follows."""
-
-    def refuse(**_request: Any) -> Any:
-        raise error("ProvisionedThroughputExceededException")
-
-    with monkeypatch.context() as rush:
-        rush.setattr(system.edge_client, "put_item", refuse)
-        yield
 
 
 def test_a_new_follow_shows_the_newest_posts_within_moments(system: System) -> None:
@@ -124,11 +112,12 @@ def test_only_a_new_follow_sends_the_order_to_backfill(system: System, by_messag
 
 
 def test_a_follow_whose_edge_is_left_to_relate_is_looked_at_twice_all_the_same(
-    system: System, monkeypatch: pytest.MonkeyPatch
+    system: System, fail_first: Callable[..., list[Any]]
 ) -> None:
     post(system, "one")
-    with edges_throttled(system, monkeypatch):
-        assert system.follow("bob").status == 503
+    throttled = error("ProvisionedThroughputExceededException")
+    fail_first(system.edge_client, "put_item", [throttled] * ATTEMPTS)
+    assert system.follow("bob").status == 503
     assert orders(system) == []
     system.clock.advance(names.API.settled_seconds)
     assert system.pump_once("Relation")

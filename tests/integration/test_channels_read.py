@@ -73,6 +73,14 @@ def later(system: System) -> None:
     system.clock.advance(HEAD_SECONDS)
 
 
+@pytest.fixture
+def one(system: System) -> None:
+    """Bob follows Ada, in whose channel is one post; no page has noted that."""
+    system.follow("bob")
+    system.promote("ada")
+    put(system, "one", 1)
+
+
 @contextmanager
 def counted() -> Iterator[list[tuple[str, Json]]]:
     """The calls made inside this context."""
@@ -270,12 +278,10 @@ def test_a_reader_without_a_row_reads_no_follows_and_gets_no_row(system: System)
     assert row(system, "nobody") == {}
 
 
+@pytest.mark.usefixtures("one")
 def test_a_memo_that_cannot_be_written_is_written_by_the_next_page(
     system: System, fail_first: Callable[[Any, str, Sequence[Exception]], list[Any]]
 ) -> None:
-    system.follow("bob")
-    system.promote("ada")
-    put(system, "one", 1)
     throttled = error("ProvisionedThroughputExceededException")
     fail_first(system.dynamodb, "update_item", [throttled])
     assert read(system) == ["one"]
@@ -287,10 +293,8 @@ def test_a_memo_that_cannot_be_written_is_written_by_the_next_page(
 # Faults
 
 
+@pytest.mark.usefixtures("one")
 def test_a_channel_that_cannot_be_read_is_503_and_never_a_page_with_a_hole(system: System) -> None:
-    system.follow("bob")
-    system.promote("ada")
-    put(system, "one", 1)
 
     def throttle(_operation: str, request: Json, make: Callable[[], Any]) -> Any:
         if partition_of("ada") in str(request.get("ExpressionAttributeValues")):
@@ -322,12 +326,10 @@ def leave(system: System, monkeypatch: pytest.MonkeyPatch, table: str) -> list[J
     return asked
 
 
+@pytest.mark.usefixtures("one")
 def test_a_throttled_head_is_the_last_one_known_for_ten_seconds_and_not_asked_for_by_each_page(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    system.follow("bob")
-    system.promote("ada")
-    put(system, "one", 1)
     assert read(system) == ["one"]
     put(system, "two", 0)
     with monkeypatch.context() as hot:
@@ -352,12 +354,10 @@ def test_a_cold_container_shows_no_page_without_the_head_or_the_follows_of_a_new
     assert (answer.status, answer.slug) == (503, "try-later")
 
 
+@pytest.mark.usefixtures("one")
 def test_a_readers_row_that_is_throttled_beside_the_head_is_read_alone(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    system.follow("bob")
-    system.promote("ada")
-    put(system, "one", 1)
     leave(system, monkeypatch, names.READERS.name)
     assert read(system) == ["one"]
 
@@ -370,13 +370,11 @@ def heads_of(door: Any) -> known_head.KnownHead:
     return found
 
 
+@pytest.mark.usefixtures("one")
 def test_a_stage_that_gives_no_channels_shows_what_lies_in_them(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a deploy that has forgotten the threshold."""
-    system.follow("bob")
-    system.promote("ada")
-    put(system, "one", 1)
     for door in ("timeline", "plan", "api", "relate"):
         heads = heads_of(system.door(door))
         monkeypatch.setattr(heads, "gives", False)

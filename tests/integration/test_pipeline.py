@@ -45,14 +45,11 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fanfold.follows.density.SAMPLE_EDGES", 20)
 
 
-@pytest.fixture
-def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read the followers in pages of 26, so that a small fan-out has many."""
+@pytest.mark.usefixtures("small_segments")
+def test_a_fanout_of_many_segments_and_pages_is_complete(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fanfold.follows.edges_table.PAGE_EDGES", 26)
-
-
-@pytest.mark.usefixtures("small_pages", "small_segments")
-def test_a_fanout_of_many_segments_and_pages_is_complete(system: System) -> None:
     users = planned(system, 150)
     assert system.waiting("Express") == 0
     assert system.waiting("Bulk") == system.ledger().segments >= 8

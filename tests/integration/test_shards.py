@@ -49,14 +49,6 @@ def hot() -> Exception:
     return throttle
 
 
-@pytest.fixture
-def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut a fan-out into segments of about ten followers, read in pages of seven."""
-    monkeypatch.setattr("fanfold.fanout.plan.SEGMENT_FOLLOWERS", 10)
-    monkeypatch.setattr("fanfold.follows.density.SAMPLE_EDGES", 20)
-    monkeypatch.setattr("fanfold.follows.edges_table.PAGE_EDGES", 7)
-
-
 # Following and unfollowing
 
 
@@ -89,8 +81,12 @@ def test_reconciling_a_follow_after_a_growth_leaves_its_edge_in_place(system: Sy
 # Publishing
 
 
-@pytest.mark.usefixtures("small_segments")
-def test_everybody_is_reached_once_at_any_mixture_of_levels(system: System) -> None:
+def test_everybody_is_reached_once_at_any_mixture_of_levels(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fanfold.fanout.plan.SEGMENT_FOLLOWERS", 10)
+    monkeypatch.setattr("fanfold.follows.density.SAMPLE_EDGES", 20)
+    monkeypatch.setattr("fanfold.follows.edges_table.PAGE_EDGES", 7)
     users = [f"user-{number:02d}" for number in range(60)]
     level = 4
     for at in range(level + 1):

@@ -40,9 +40,12 @@ def sweep_each_minute(system: System, minutes: int) -> None:
         sweep_after(system, 60)
 
 
-def publish(system: System, count: int) -> list[str]:
-    """Publish posts; their ids, in order."""
-    return sorted(system.publish(f"post-{number}").body["ref_id"] for number in range(count))
+def lose(system: System, count: int) -> list[str]:
+    """Publish posts whose commands to PLAN are lost for long enough; their ids, in order."""
+    ids = sorted(system.publish(f"post-{number}").body["ref_id"] for number in range(count))
+    system.bodies("Publish")
+    system.clock.advance(PLAN_SILENCE_SECONDS + A_BIT)
+    return ids
 
 
 def ask_and_take(system: System, queue: str = "Bulk") -> list[dict[str, Any]]:
@@ -220,9 +223,7 @@ def gauges(capsys: pytest.CaptureFixture[str], name: str) -> list[float]:
 def test_a_run_that_failed_emits_no_metric(
     system: System, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    system.publish()
-    system.bodies("Publish")
-    system.clock.advance(PLAN_SILENCE_SECONDS + A_BIT)
+    lose(system, 1)
     with CrashAfter(8) as crash, suppress(Crash):
         system.sweep()
     assert crash.happened
@@ -322,11 +323,10 @@ def test_a_fanout_that_stalled_before_its_plan_is_not_taken_for_complete(system:
 def test_open_fanouts_on_all_pages_of_the_index_are_looked_at(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ids = publish(system, 7)
-    system.bodies("Publish")
+    ids = lose(system, 7)
     plain = system.dynamodb.scan
     monkeypatch.setattr(system.dynamodb, "scan", lambda **request: plain(**{**request, "Limit": 2}))
-    sweep_after(system, PLAN_SILENCE_SECONDS + A_BIT)
+    system.sweep()
     planned = sorted(command["fanout_id"] for command in system.bodies("Publish"))
     assert planned == ids
 
@@ -335,9 +335,8 @@ def test_what_a_cap_leaves_out_counts_as_neither_asked_nor_sent(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(course, "MAX_PLAN_ORDERS", 2)
-    ids = publish(system, 3)
-    system.bodies("Publish")
-    sweep_after(system, PLAN_SILENCE_SECONDS + A_BIT)
+    ids = lose(system, 3)
+    system.sweep()
     assert [system.ledger(ref_id).asks for ref_id in ids] == [1, 1, 0]
     system.sweep()
     assert [system.ledger(ref_id).asks for ref_id in ids] == [1, 1, 1]
@@ -347,15 +346,13 @@ def test_what_a_cap_leaves_out_counts_as_neither_asked_nor_sent(
 def test_one_unreadable_row_keeps_no_other_fanout_from_being_mended(
     system: System, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ids = publish(system, 3)
-    system.bodies("Publish")
+    ids = lose(system, 3)
     system.dynamodb.update_item(
         TableName=system.settings.fanouts_table,
         Key={"fanout_id": {"S": ids[1]}},
         UpdateExpression="SET asks = :text",
         ExpressionAttributeValues={":text": {"S": "many"}},
     )
-    system.clock.advance(PLAN_SILENCE_SECONDS + A_BIT)
     with pytest.raises(KeyError):
         system.sweep()
     asked = sorted(command["fanout_id"] for command in system.bodies("Publish"))
@@ -368,9 +365,7 @@ def test_a_run_out_of_time_stops_and_the_next_one_goes_on(
     system: System, monkeypatch: pytest.MonkeyPatch, seconds: float, sent: int
 ) -> None:
     monkeypatch.setattr("fanfold.sweep.sweep.ROWS_A_STEP", 2)
-    publish(system, 5)
-    system.bodies("Publish")
-    system.clock.advance(PLAN_SILENCE_SECONDS + A_BIT)
+    lose(system, 5)
     plain = system.dynamodb.batch_get_item
 
     def slow(**request: Any) -> Any:
@@ -389,15 +384,14 @@ def test_a_run_out_of_time_stops_and_the_next_one_goes_on(
 def test_a_row_that_has_gone_while_the_index_lags_is_nothing(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    system.publish()
-    system.bodies("Publish")
+    lose(system, 1)
     plain = system.dynamodb.batch_get_item
 
     def expired(**request: Any) -> Any:
         return {**plain(**request), "Responses": {system.settings.fanouts_table: []}}
 
     monkeypatch.setattr(system.dynamodb, "batch_get_item", expired)
-    sweep_after(system, PLAN_SILENCE_SECONDS + A_BIT)
+    system.sweep()
     assert system.waiting("Publish") == 0
 
 
@@ -472,9 +466,9 @@ def test_a_resumed_lane_keeps_its_silence_while_another_queue_is_paused(
 
 
 def test_each_mapping_is_read_once_a_run(system: System, mappings: FakeLambda) -> None:
-    publish(system, 5)
+    lose(system, 5)
     for runs in (1, 2):
-        sweep_after(system, PLAN_SILENCE_SECONDS)
+        system.sweep()
         assert sorted(mappings.asked) == sorted(["Publish", "Express", "Bulk"] * runs)
 
 

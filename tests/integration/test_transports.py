@@ -194,14 +194,6 @@ def service(
         yield start
 
 
-@pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine no call is given up, and repeated."""
-    for module in (retries, boto):
-        monkeypatch.setattr(module, "CONNECT_TIMEOUT_SECONDS", 30)
-        monkeypatch.setattr(module, "READ_TIMEOUT_SECONDS", 30)
-
-
 def followers(count: int) -> list[str]:
     return [f"follower-{number}" for number in range(count)]
 
@@ -218,9 +210,13 @@ ODD = [
 ]
 
 
-@pytest.mark.usefixtures("patient")
-def test_every_entry_is_written_once_and_correct(service: Callable[[Way], Service]) -> None:
+def test_every_entry_is_written_once_and_correct(
+    service: Callable[[Way], Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The expected items are the same for both transports."""
+    for module in (retries, boto):  # on a busy machine no call is given up, and repeated
+        monkeypatch.setattr(module, "CONNECT_TIMEOUT_SECONDS", 30)
+        monkeypatch.setattr(module, "READ_TIMEOUT_SECONDS", 30)
     written: list[str] = []
 
     def capturing(backend: Backend) -> Backend:
