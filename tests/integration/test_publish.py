@@ -220,11 +220,6 @@ def test_a_bad_request_is_refused_with_a_reason_and_writes_nothing(
     assert system.waiting("Publish") == 0
 
 
-def test_a_request_without_a_body_is_refused(system: System) -> None:
-    answer = system.http("api/publish_post_without_body")
-    assert (answer.status, answer.slug) == (400, "bad-input")
-
-
 @pytest.mark.parametrize(
     "body", [None, {}, {"x": "é" * 2044}, {"emoji": "👋", "list": [1, None, True, {"deep": []}]}]
 )
@@ -450,16 +445,20 @@ def test_a_message_that_cannot_be_rejected_comes_again(
 # Routes and users
 
 
-def test_an_unknown_route_is_404_and_names_the_known_ones(system: System) -> None:
-    answer = system.http("api/no_such_route")
-    assert (answer.status, answer.slug) == (404, "no-route")
-    assert "POST /v1/posts" in answer.body["detail"]
-
-
-def test_a_token_without_the_claim_is_401(system: System) -> None:
-    answer = system.http("api/claim_missing")
-    assert (answer.status, answer.slug) == (401, "no-user")
-    assert "'sub'" in answer.body["detail"]
+@pytest.mark.parametrize(
+    ("name", "status", "slug", "says"),
+    [
+        ("no_such_route", 404, "no-route", "POST /v1/posts"),
+        ("claim_missing", 401, "no-user", "'sub'"),
+        ("publish_post_without_body", 400, "bad-input", "body"),
+    ],
+)
+def test_an_unknown_route_a_token_without_the_claim_and_no_body_are_refused(
+    system: System, name: str, status: int, slug: str, says: str
+) -> None:
+    answer = system.http(f"api/{name}")
+    assert (answer.status, answer.slug) == (status, slug)
+    assert says in answer.body["detail"]
 
 
 def test_the_times_of_the_events_are_those_of_this_file() -> None:

@@ -155,24 +155,6 @@ def test_a_loss_beyond_the_thousandth_open_fanout_is_mended_beside_a_backlog(sta
     assert stack.waiting(names.BULK) <= 3 * backlog, "two questions for each at most"
 
 
-@pytest.mark.thorough
-def test_a_long_backlog_costs_few_questions_and_nothing_stalls(stack: Stack) -> None:
-    """Ten large fan-outs share a lane that takes hours for them; two have lost all they had."""
-    fanouts, segments, lost = 10, 256, 2
-    for number in range(fanouts):
-        stack.open(f"large-{number}", segments=segments, sent=number >= lost)
-    taken = 0
-    for _ in range(24 * 60):
-        if not stack.open_ids():
-            break
-        stack.clock.advance(MINUTE)
-        stack.sweep()
-        taken += stack.work(names.BULK, limit=5)
-    states = {stack.row(f"large-{number}").state for number in range(fanouts)}
-    assert states == {"complete"}
-    assert taken <= 1.2 * fanouts * segments
-
-
 def test_large_fanouts_that_one_run_cannot_read_are_not_taken_for_small_ones(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
