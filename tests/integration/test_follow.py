@@ -48,9 +48,12 @@ def following(system: System) -> Following:
 
 
 @pytest.fixture
-def limited(system: System, following: Following, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A door that lets a user follow three publishers."""
-    monkeypatch.setattr(system.door("api"), "following", replace(following, max_follows=3))
+def limited(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Doors that let a user follow three publishers; bob follows three."""
+    for door in map(system.door, ("api", "plan")):
+        monkeypatch.setattr(door, "following", replace(door.following, max_follows=3))
+    for number in range(3):
+        assert system.follow("bob", f"publisher-{number}").status == 200
 
 
 def test_relate_waits_until_what_changed_the_row_has_timed_out_and_its_writes_have_landed(
@@ -146,8 +149,6 @@ def test_the_count_of_follows_is_never_below_zero_after_a_restore(system: System
 def test_the_limit_of_follows_is_exact_for_each_user_and_an_unfollow_makes_room(
     system: System,
 ) -> None:
-    for number in range(3):
-        assert system.follow("bob", f"publisher-{number}").status == 200
     answer = system.follow("bob", "publisher-3")
     assert (answer.status, answer.slug) == (409, "too-many-follows")
     assert system.follows.get("bob", "publisher-3").version == 0
@@ -168,12 +169,8 @@ TOO_MANY = (
 
 @pytest.mark.usefixtures("limited")
 def test_a_follow_message_beyond_the_limit_is_a_dead_letter_that_says_what_to_do(
-    system: System, monkeypatch: pytest.MonkeyPatch
+    system: System,
 ) -> None:
-    door = system.door("plan")
-    monkeypatch.setattr(door, "following", replace(door.following, max_follows=3))
-    for number in range(3):
-        assert system.follow("bob", f"publisher-{number}").status == 200
     added = follow_event(system, "added")
     assert system.take(copy.deepcopy(added)) == []
     ((body, reason),) = system.rejected("Publish")

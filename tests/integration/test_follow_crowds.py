@@ -112,25 +112,23 @@ def test_orders_for_others_are_carried_out_beside_those_for_a_celebrity(
     ]
 
 
-def test_an_order_for_a_celebrity_outlasts_an_hour_in_a_crowd(system: System, crowd: Crowd) -> None:
+@pytest.mark.parametrize("ends", [True, False])
+def test_an_order_outlasts_an_hour_in_a_crowd_and_is_a_dead_letter_within_two(
+    system: System, crowd: Crowd, ends: bool
+) -> None:
     crowd.seconds = 0
-    crowd.owe("fan", HOT)
+    order = crowd.owe("fan", HOT)
     crowd.go_on(names.RELATION, seconds=HOUR)
     assert (system.edges(HOT), system.waiting("RelationDlq")) == ([], 0)
+    if not ends:
+        crowd.go_on(names.RELATION, seconds=HOUR)
+        assert system.bodies("RelationDlq") == [order]
+        return
     crowd.is_hot = False
     crowd.go_on(names.RELATION, seconds=names.RELATION.visibility_seconds)
     assert system.edges(HOT) == ["fan"]
     crowd.go_on(names.RELATION, seconds=names.RELATION.visibility_seconds)
     assert system.waiting("Relation") == 0, "it has looked for posts a second time"
-
-
-def test_an_order_that_nothing_helps_is_a_dead_letter_within_two_hours(
-    system: System, crowd: Crowd
-) -> None:
-    crowd.seconds = 0
-    order = crowd.owe("fan", HOT)
-    crowd.go_on(names.RELATION, seconds=2 * HOUR)
-    assert system.bodies("RelationDlq") == [order]
 
 
 @pytest.mark.parametrize("is_hot", [True, False])
