@@ -166,6 +166,18 @@ def test_an_expired_id_that_is_taken_shows_no_content_under_the_first_ones_name(
     assert shown(system) == [("eve", "eve")]
 
 
+def test_a_late_copy_of_an_old_publish_is_still_the_same_publish(system: System) -> None:
+    system.give_followers(2)
+    first = published(system, ago=RETENTION - 60)
+    take(system, first)
+    system.pump()
+    before = system.dump()
+    system.clock.advance(10 * DAY)
+    assert take(system, first) == []
+    system.pump()
+    assert system.dump() == before
+
+
 def test_rows_of_the_post_and_of_the_ledger_outlive_the_entries(system: System) -> None:
     system.give_followers(1)
     take(system, published(system))

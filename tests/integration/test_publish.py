@@ -10,6 +10,7 @@ import pytest
 
 from fanfold import times
 from fanfold.errors import Unsent
+from fanfold.fanout.publish import SILENT_MS
 from fanfold.fanout.row import VOID
 from fanfold.ids import ref_id_for
 from tests.integration.system import AT, AT_MS, POST, Json, System, error, event
@@ -245,6 +246,13 @@ def test_a_command_that_could_not_be_sent_is_left_to_sweep(
     system.sweep()
     system.pump()
     assert len(system.reached()) == 2
+
+
+def test_a_repeat_sends_a_command_again_that_seems_lost(system: System) -> None:
+    for seconds, sent in ((0, 1), (SILENT_MS / 1000 - 0.001, 1), (0.001, 2)):
+        system.clock.advance(seconds)
+        assert system.publish().status == 202
+        assert system.waiting("Publish") == sent
 
 
 def test_a_throttled_table_is_answered_with_try_later(
