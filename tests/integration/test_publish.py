@@ -49,6 +49,11 @@ def test_a_post_in_base64_is_the_same_post(system: System) -> None:
     assert json.loads(system.post().body)["text"] == "Grüße aus dem Äther 👋"
 
 
+def test_the_publisher_is_the_user_of_the_token(system: System) -> None:
+    ref_id = system.http("api/publish_post", user="grace").body["ref_id"]
+    assert system.post(ref_id).publisher_id == "grace"
+
+
 def test_a_post_without_a_key_is_given_another_ref_id_each_time(system: System) -> None:
     first, second = (system.http("api/publish_post_without_key") for _ in range(2))
     assert first.status == second.status == 202
@@ -334,6 +339,17 @@ def test_unpublished_expired_and_others_posts_are_not_found_in_the_same_words(
     assert "You have no published post 'REF_ID'" in sentences.pop()
 
 
+def test_a_retraction_of_an_unused_id_does_not_take_it_from_its_publisher(system: System) -> None:
+    users = system.give_followers(2)
+    refused_retraction(system, "post-1")
+    refused_retraction(system, POST)
+    assert system.take(event("publish_queue/post_published")) == []
+    assert system.publish().status == 202
+    system.pump()
+    assert system.rejected("Publish") == []
+    assert system.reached("post-1") == system.reached(POST) == users
+
+
 @pytest.mark.parametrize(("ms", "status"), [(-1, 204), (0, 404)])
 def test_a_post_can_be_retracted_until_the_second_in_which_it_expires(
     system: System, ms: int, status: int
@@ -352,6 +368,27 @@ def test_a_second_publish_on_the_queue_is_the_same_publish(system: System) -> No
     assert system.take({"Records": [system.record("Publish", content)]}) == []
     assert system.rejected("Publish") == []
     assert system.dump() == before
+
+
+def test_another_publishers_retraction_on_the_queue_is_rejected(system: System) -> None:
+    content = {**PUBLISHED, "publisher_id": "grace", "ref_id": "post-1"}
+    system.take({"Records": [system.record("Publish", content)]})
+    system.take(event("publish_queue/post_deleted"))
+    ((_, reason),) = system.rejected("Publish")
+    assert "another publisher" in reason
+    assert not system.post("post-1").deleted
+
+
+def test_a_ref_id_on_the_queue_belongs_to_its_first_publisher(system: System) -> None:
+    system.take(event("publish_queue/post_published"))
+    before = system.dump()
+    content = {**PUBLISHED, "publisher_id": "eve", "ref_id": "post-1", "body": {"text": "Stolen"}}
+    system.take({"Records": [system.record("Publish", content)]})
+    ((_, reason),) = system.rejected("Publish")
+    assert "another publisher" in reason
+    assert "Grüße" not in reason
+    for table in ("Posts", "Fanouts"):
+        assert system.dump()[table] == before[table]
 
 
 def test_an_encoded_id_in_the_path_is_decoded(system: System) -> None:
