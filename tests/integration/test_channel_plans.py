@@ -133,20 +133,15 @@ def test_a_threshold_of_none_gives_no_channel_and_posts_go_on_into_those_that_th
         assert_pushed(system, users)
 
 
-def test_a_publisher_who_has_a_channel_keeps_it_with_fewer_followers(system: System) -> None:
+@pytest.mark.parametrize("followers", [0, 1])
+def test_a_publisher_who_has_a_channel_keeps_it_with_fewer_followers_and_writes_for_any(
+    system: System, followers: int
+) -> None:
     system.promote("ada")
-    published(system, 1)
+    published(system, followers)
     system.take(order(system))
-    assert system.reached() == [partition_of("ada")]
-    assert seq(system) == 1
-
-
-def test_where_nobody_follows_nothing_is_written(system: System) -> None:
-    system.promote("ada")
-    published(system, 0)
-    system.take(order(system))
-    assert (system.reached(), system.ledger().state) == ([], "complete")
-    assert seq(system) == 0
+    assert system.reached() == [partition_of("ada")] * followers
+    assert (system.ledger().state, seq(system)) == ("complete", followers)
 
 
 def test_whom_a_person_has_demoted_is_not_promoted_again(system: System) -> None:

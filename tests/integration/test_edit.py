@@ -156,12 +156,6 @@ def test_an_edit_before_its_post_is_tried_again_soon_and_then_ever_later(system:
     assert (content(system)[0], system.waiting("Publish")) == ("X", 0)
 
 
-def test_an_edit_in_the_batch_of_its_post_is_handled_after_it(system: System) -> None:
-    records = [message(system, "post.published"), *(edit(system, f"{n}", sent=n) for n in (1, 2))]
-    assert system.take({"Records": records}) == []
-    assert content(system) == ("2", after(2))
-
-
 def test_a_retracted_post_is_not_edited(system: System) -> None:
     take(system, message(system, "post.published"), message(system, "post.deleted"))
     before = system.dump()

@@ -468,15 +468,6 @@ def follow_event(system: System, kind: str, *, user: str = "bob", times_received
     return {"Records": [system.record("Publish", body, times_received=times_received)]}
 
 
-def test_opposite_messages_of_one_millisecond_each_take_effect_once(system: System) -> None:
-    added, removed = follow_event(system, "added"), follow_event(system, "removed")
-    states = []
-    for message in (added, removed, added, removed, added):
-        assert system.take(copy.deepcopy(message)) == []
-        states.append(row(system).is_active)
-    assert states == [True, False, False, False, False]
-
-
 @pytest.mark.parametrize("name", ["user_id", "ref_id"])
 def test_messages_about_a_user_or_a_post_are_taken_in_turn(system: System, name: str) -> None:
     def of(id_: object) -> str:
