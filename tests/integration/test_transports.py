@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -74,7 +74,7 @@ class Service:
     outcomes: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.sqs: Any = sqs.Client(self.queues)
+        self.sqs = cast("Any", sqs.Client(self.queues))
         lane = WorkQueue(self.sqs, self.queue_url)
         self.lanes, self.ledger = Lanes(lane, lane), Ledger(self.tables, names.FANOUTS.name)
 
