@@ -179,10 +179,6 @@ class Answer:
         self.body: Any = json.loads(self.text) if self.text else None
 
     @property
-    def content(self) -> Any:
-        return self.body
-
-    @property
     def slug(self) -> str:
         """The type of the problem document, without its prefix."""
         assert self.headers["content-type"] == "application/problem+json"

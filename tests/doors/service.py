@@ -17,9 +17,7 @@ from fanfold.contract import Route
 from tests import model, service
 from tests.service import EVENTS, QUEUES_URL, Answer, Clock, Json, Stage, request_of, settings
 
-__all__ = ["BASE_URL", "EVENTS", "Answered", "Doors", "Json", "opened"]
-
-Answered, BASE_URL = Answer, QUEUES_URL
+__all__ = ["EVENTS", "QUEUES_URL", "Answer", "Doors", "Json", "opened"]
 
 
 class Faults(logging.Handler):

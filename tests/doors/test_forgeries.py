@@ -20,7 +20,7 @@ from fanfold.contract import ROUTES, Route
 from fanfold.cursor import Cursor
 from fanfold.follows import ring
 from fanfold.ids import ref_id_for, sort_key
-from tests.doors.service import EVENTS, Answered, Doors, Json
+from tests.doors.service import EVENTS, Answer, Doors, Json
 
 # Whose rows are wanted, and who wants them. Mallory follows nobody, so whatever is shown is a leak.
 VICTIM, MALLORY = "victim", "mallory"
@@ -93,14 +93,14 @@ def stolen(doors: Doors, route: Route, down: str) -> Iterator[str]:
     """The cursors of all pages of one of the victim's lists."""
     query: Json = {"limit": "1"}
     while True:
-        page = read(doors, route, VICTIM, query).content
+        page = read(doors, route, VICTIM, query).body
         yield from filter(None, (page["next"], page.get("previous")))
         if page["next"] is None:
             return
         query = {"limit": "1", down: page["next"]}
 
 
-def read(doors: Doors, route: Route, user: str, query: Json) -> Answered:
+def read(doors: Doors, route: Route, user: str, query: Json) -> Answer:
     """Read one of the user's own lists."""
     own = {"publisher_id": user} if "{publisher_id}" in route.path else None
     return doors.http(route, user, query=query, path=own)
@@ -136,7 +136,7 @@ def test_a_stolen_cursor_shows_ones_own_rows_from_its_place_on(doors: Doors, loo
     """Likewise a cursor of another stage: it names neither a user nor a table."""
     doors.http(contract.FOLLOW, MALLORY, path={"publisher_id": "zoe"})
     (first, *_) = loot.cursors[contract.LIST_FOLLOWING]
-    page = read(doors, contract.LIST_FOLLOWING, MALLORY, {"cursor": first}).content
+    page = read(doors, contract.LIST_FOLLOWING, MALLORY, {"cursor": first}).body
     assert [each["publisher_id"] for each in page["following"]] == ["zoe"]
     assert page["count"] == 1
 

@@ -13,12 +13,12 @@ from fanfold import contract, names
 from fanfold.aws.dead_letters import DeadLetterQueue
 from fanfold.ids import ref_id_for
 from fanfold_cli.redriving import send_back
-from tests.doors.service import BASE_URL, Doors, opened
+from tests.doors.service import QUEUES_URL, Doors, opened
 
 NEWS, OPERATOR, STRANGER = "AROANEWSNEWSNEWS", "AROAOPERATOROPER", "AROASTRANGERSTRA"
 SHOP = "AROASHOPSHOPSHOP"
 PUBLISH = names.PUBLISH.name
-URL = f"{BASE_URL}/{PUBLISH}"
+URL = f"{QUEUES_URL}/{PUBLISH}"
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def published(doors: Doors) -> str:
     )
     assert answer.status == 202
     doors.settle()
-    return str(answer.content["ref_id"])
+    return str(answer.body["ref_id"])
 
 
 @pytest.mark.parametrize("kind", [contract.POST_PUBLISHED, contract.POST_DELETED])

@@ -28,9 +28,9 @@ from fanfold_cli.preflight import synthesis
 from fanfold_cli.preflight.wanted import Wanted
 from infra.context import choose
 from infra.stack import FanfoldStack
+from tests.commands import Ran
 from tests.infra.template import make_app
-from tests.integration.cli import Ran
-from tests.integration.system import REGION, error
+from tests.service import REGION, error
 
 ROOT = Path(__file__).parents[2]
 ACCOUNT = "123456789012"

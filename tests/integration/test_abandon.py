@@ -6,7 +6,7 @@ import pytest
 
 from fanfold import names
 from fanfold.fanout.status import status_of
-from tests.integration.system import POST, System
+from tests.service import POST, System
 
 NOW = "2026-11-20T18:00:09.000Z"
 

@@ -34,9 +34,9 @@ from fanfold import names
 from fanfold_cli.aws import LocalEndpoint
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.stack import Deployment
-from tests.integration.cli import Stack, outputs
-from tests.integration.system import HANDLERS, REGION, Clock, System
+from tests.commands import Stack, outputs
 from tests.integration.test_cli_pause import FakeLambda as Lanes
+from tests.service import HANDLERS, REGION, Clock, System
 
 NAME = "Fanfold-verify"
 OTHER = "Fanfold-verify-2"

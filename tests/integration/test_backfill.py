@@ -15,7 +15,7 @@ from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.patience import ATTEMPTS
 from fanfold.ids import ref_id_for
 from functions import relate
-from tests.integration.system import Json, System, error
+from tests.service import Json, System, error
 
 FIRST, SECOND = "relation.backfill", "relation.settle"
 

@@ -7,7 +7,7 @@ import pytest
 from fanfold import times
 from fanfold.channels.head import MOST, Head, key_of, partition_of
 from fanfold.channels.head_table import KEY, LAST_MS, HeadTable
-from tests.integration.system import System
+from tests.service import System
 
 UNTIL = 1_800_000_000
 

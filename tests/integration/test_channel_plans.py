@@ -17,9 +17,9 @@ from fanfold.fanout import channel_plan
 from fanfold.fanout.channel_plan import Choice
 from fanfold.follows.density import Estimate, Sample
 from fanfold.timeline.entries import Entries
-from tests.integration.cli import run
-from tests.integration.system import POST, System, error
+from tests.commands import run
 from tests.integration.test_one_hop import order, published, waiting
+from tests.service import POST, System, error
 
 THRESHOLD, FOLLOWERS = 3, 5
 UNTIL = 1_900_000_000

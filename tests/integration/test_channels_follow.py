@@ -14,7 +14,7 @@ from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.ids import ref_id_for
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.marks import hash_of
-from tests.integration.system import Json, System, error
+from tests.service import Json, System, error
 
 # No publisher of these tests has so many followers: a channel is given by hand.
 BY_HAND = 1_000_000

@@ -18,7 +18,7 @@ from fanfold.ids import sort_key
 from fanfold.timeline import channel_union, marks
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
-from tests.integration.system import AT_MS, Answer, Json, System, around_calls, error
+from tests.service import AT_MS, Answer, Json, System, around_calls, error
 
 # No publisher of these tests has so many followers: a channel is given by hand.
 BY_HAND = 1_000_000

@@ -10,8 +10,8 @@ import pytest
 from fanfold import names, times
 from fanfold.channels.head import MOST, Head, key_of, readable_until
 from fanfold.channels.head_table import KEY
-from tests.integration.cli import NAMED, FakeLambda, Patched, Ran, Stack, outputs, run_on
-from tests.integration.system import AT_MS, REGION, System, error
+from tests.commands import NAMED, FakeLambda, Patched, Ran, Stack, outputs, run_on
+from tests.service import AT_MS, REGION, System, error
 
 THRESHOLD = 1_000_000
 UNTIL = readable_until(AT_MS, 30)

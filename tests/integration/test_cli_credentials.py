@@ -13,7 +13,7 @@ from moto import mock_aws
 from fanfold_cli import aws, progress
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.stack import Deployment
-from tests.integration.system import error
+from tests.service import error
 
 CONFIG = """
 [profile base]

@@ -13,8 +13,8 @@ from fanfold_cli.app import app
 from fanfold_cli.commands import demo
 from fanfold_cli.graph import Graph
 from fanfold_cli.local import deploy
-from tests.integration.cli import Stack, outputs
-from tests.integration.system import AT, REGION, VISIBILITY_SECONDS, System
+from tests.commands import Stack, outputs
+from tests.service import AT, REGION, VISIBILITY_SECONDS, System
 
 GRAPH = Graph({"ada": frozenset({"reader-1", "reader-2"})})
 

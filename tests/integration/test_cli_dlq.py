@@ -15,8 +15,8 @@ from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES, Count
 from fanfold_cli import holding, letter_list, move_tasks
 from fanfold_cli.commands.dlq import QueueName
 from fanfold_cli.holding import QUEUES
-from tests.integration.cli import FakeLambda, Ran, run
-from tests.integration.system import (
+from tests.commands import FakeLambda, Ran, run
+from tests.service import (
     ACCOUNT,
     AT,
     AT_MS,

@@ -14,8 +14,7 @@ import pytest
 from fanfold import names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES, DeadLetterQueue
 from fanfold_cli import holding, letter_list
-from tests.integration.cli import PLACE, FakeLambda, Ran, run, run_on, stack_with
-from tests.integration.system import AT, AT_MS, VISIBILITY_SECONDS, System, error
+from tests.commands import PLACE, FakeLambda, Ran, run, run_on, stack_with
 from tests.integration.test_cli_dlq import (
     MOMENT,
     Sqs,
@@ -27,6 +26,7 @@ from tests.integration.test_cli_dlq import (
     shown,
     unavailable,
 )
+from tests.service import AT, AT_MS, VISIBILITY_SECONDS, System, error
 
 # Whatever SQS takes: it refuses an escape character, but not the control characters above 127.
 ODD = "a\x9b2J\u202eb\r\n[red]\N{GRINNING FACE} caf\u00e9 \\ud800"

@@ -20,8 +20,8 @@ from fanfold.sweep.course import Key
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.remedy import SILENCE_SECONDS
 from fanfold_cli.fanouts import age
-from tests.integration.cli import Patched, run, throttled
-from tests.integration.system import AT, AT_MS, POST, REGION, CrashAfter, System, error
+from tests.commands import Patched, run, throttled
+from tests.service import AT, AT_MS, POST, REGION, CrashAfter, System, error
 
 
 def accept(system: System, ref_id: str, publisher: str = "ada") -> None:

@@ -17,8 +17,8 @@ from fanfold_cli import pauses
 from fanfold_cli.commands.pause import LANES, Lane, switch
 from fanfold_cli.pauses import Pause
 from fanfold_cli.stack import Deployment
-from tests.integration.cli import PLACE, run, stack_with, throttled
-from tests.integration.system import ACCOUNT, AT, System, error
+from tests.commands import PLACE, run, stack_with, throttled
+from tests.service import ACCOUNT, AT, System, error
 
 DELIVERIES = ["Publish", "Express", "Bulk"]
 

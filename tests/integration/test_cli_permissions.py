@@ -20,12 +20,12 @@ from aws_model.iam import Need, arn, needs_of_key
 from aws_verify import tables as aws_verify
 from fanfold import names
 from fanfold_cli import aws
-from tests.integration.cli import FakeLambda, Stack, outputs, run, run_on
-from tests.integration.system import REGION, System, error
+from tests.commands import FakeLambda, Stack, outputs, run, run_on
 from tests.integration.test_cli_channels import stack as with_channels
 from tests.integration.test_cli_drop import LINE
 from tests.integration.test_cli_fanout import accept
 from tests.integration.test_doctor import MARKS, Tables
+from tests.service import REGION, System, error
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/operations.md"
 TABLES = {table.name.lower(): table for table in names.TABLES}

@@ -20,8 +20,8 @@ from fanfold_cli import aws, seeding
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.graph import read
 from fanfold_cli.local.home import Home
-from tests.integration.cli import FakeLambda, Patched, Ran, Stack, outputs, run, throttled
-from tests.integration.system import AT_MS, REGION, Clock, System, error
+from tests.commands import FakeLambda, Patched, Ran, Stack, outputs, run, throttled
+from tests.service import AT_MS, REGION, Clock, System, error
 
 Write = Callable[[int], str]
 

@@ -15,8 +15,8 @@ from fanfold.follows.levels import Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import WINDOW_SECONDS, Shards
 from fanfold_cli import shard_report
-from tests.integration.cli import PLACE, FakeLambda, Patched, Ran, outputs, run
-from tests.integration.system import AT, AT_MS, Clock, System, error
+from tests.commands import PLACE, FakeLambda, Patched, Ran, outputs, run
+from tests.service import AT, AT_MS, Clock, System, error
 
 NOBODY = "Nobody follows 'ada' yet; is the id right?"
 
@@ -129,7 +129,7 @@ def test_a_count_that_is_interrupted_ends_at_the_next_page(publishers: Publisher
 def test_a_stack_without_a_publishers_table_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     older = outputs()
     del older[names.PUBLISHERS.output]
-    monkeypatch.setattr("tests.integration.cli.outputs", lambda: older)
+    monkeypatch.setattr("tests.commands.outputs", lambda: older)
     level = ("--level", "1")
     for command in (("show", "ada"), ("grow", "ada", *level), ("static", *level), ("dynamic",)):
         ran = shards_of(*command, *(() if command[0] == "show" else ("--yes",)))

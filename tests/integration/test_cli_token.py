@@ -9,13 +9,13 @@ import pytest
 
 from fanfold import names
 from fanfold_cli import aws, users
-from tests.integration import acting
-from tests.integration.cli import FakeLambda, Ran, Stack, outputs, run
-from tests.integration.system import REGION, System
+from tests import commands as acting
+from tests.commands import FakeLambda, Ran, Stack, outputs, run
+from tests.service import REGION, System
 
 
 def token(known: dict[str, str], *words: str) -> Ran:
-    with patch("tests.integration.cli.outputs", lambda: known):
+    with patch("tests.commands.outputs", lambda: known):
         return run("token", *words, lambda_=FakeLambda())
 
 

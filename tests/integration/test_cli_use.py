@@ -15,9 +15,8 @@ from fanfold_cli.acting import TOKEN_SECONDS, Token
 from fanfold_cli.commands import timeline
 from fanfold_cli.console import INTERRUPTED
 from fanfold_cli.users import sign_in
-from tests.integration.acting import Gateway, use
-from tests.integration.cli import Ran, Stack
-from tests.integration.system import AT, REGION, System
+from tests.commands import Gateway, Ran, Stack, use
+from tests.service import AT, REGION, System
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from fanfold_console.hurt.stage import Stage
 from fanfold_console.stack_reading import LIMIT, SAMPLES
 from fanfold_console.views import BUSY, GOOD, HURT, State
 from fanfold_console.watching import Watching, first_state
-from tests.integration.cli import Stack, outputs
-from tests.integration.system import ACCOUNT, POST, REGION, System
+from tests.commands import Stack, outputs
+from tests.service import ACCOUNT, POST, REGION, System
 
 FOLLOWERS = 200
 

@@ -14,7 +14,7 @@ from aws_model.sqs.queues import Hooks
 from fanfold import names
 from fanfold.aws.dead_letters import PAGE, DeadLetterQueue, DeadLetterReports
 from functions._worker import MAX_LOGGED_CHARS
-from tests.integration.system import VISIBILITY_SECONDS, System, error, event
+from tests.service import VISIBILITY_SECONDS, System, error, event
 
 LAST, WAITS = "A message failed for the last time.", "A dead letter waits."
 DAY = 86_400

@@ -31,7 +31,7 @@ from fanfold.settings import HIGHEST_LEVEL, Settings
 from fanfold.timeline import marks
 from fanfold_cli import taken_follows
 from functions import api, plan
-from tests.integration.cli import (
+from tests.commands import (
     PLACE,
     FakeLambda,
     Patched,
@@ -42,7 +42,7 @@ from tests.integration.cli import (
     stack_with,
     throttled,
 )
-from tests.integration.system import AT, AT_MS, Clock, System, error
+from tests.service import AT, AT_MS, Clock, System, error
 
 NOTHING = {kind.value: 0 for kind in Difference}
 SCOPES = pytest.mark.parametrize("scope", [["--whole"], ["--publisher", "ada"]], ids=" ".join)

@@ -18,10 +18,10 @@ from fanfold.fanout.row import CHANNEL, Fanout
 from fanfold.follows.wishes import FOLLOWED, Follow
 from fanfold.ids import ref_id_for
 from fanfold.timeline.marks import Reader, hash_of
-from tests.integration.cli import FakeLambda, Ran, run
-from tests.integration.system import AT_MS, System
+from tests.commands import FakeLambda, Ran, run
 from tests.integration.test_cli_permissions import Policed, documented
 from tests.integration.test_doctor import found
+from tests.service import AT_MS, System
 
 # No publisher of these tests has so many followers: a channel is given by hand.
 BY_HAND = 1_000_000

@@ -9,7 +9,7 @@ import pytest
 
 from fanfold import times
 from fanfold.ids import ref_id_for
-from tests.integration.system import AT, AT_MS, POST, Json, System, event
+from tests.service import AT, AT_MS, POST, Json, System, event
 
 EDITED = {"title": "Hello", "text": "Grüße aus dem Äther, verbessert 👋"}
 UNTIL_FREE_SECONDS = (30 + 14) * 86_400

@@ -10,8 +10,8 @@ import pytest
 
 from fanfold import names, times
 from fanfold.fanout.row import VOID, VOID_MS
-from tests.integration.cli import run
-from tests.integration.system import POST, CrashAfter, Json, System
+from tests.commands import run
+from tests.service import POST, CrashAfter, Json, System
 
 REF = "post-1"
 KEY = {"ref_id": {"S": REF}}

@@ -10,7 +10,7 @@ import pytest
 
 from fanfold import names
 from fanfold.timeline.source import Range
-from tests.integration.system import AT, POST, Answer, System, error
+from tests.service import AT, POST, Answer, System, error
 
 DAY = 24 * 60 * 60
 

@@ -22,7 +22,7 @@ from fanfold.follows.patience import ATTEMPTS
 from fanfold.follows.wishes import Follow
 from functions import plan
 from functions._worker import Received
-from tests.integration.system import AT, AT_MS, Answer, Json, System, around_calls, cancelled, error
+from tests.service import AT, AT_MS, Answer, Json, System, around_calls, cancelled, error
 
 DAY = 86_400
 FailFirst = Callable[..., list[Any]]

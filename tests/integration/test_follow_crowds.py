@@ -15,7 +15,7 @@ from fanfold import names
 from fanfold.follows.edges import Edges
 from fanfold.follows.wishes import Follow
 from functions import plan, relate
-from tests.integration.system import AT, AT_MS, Json, System, error
+from tests.service import AT, AT_MS, Json, System, error
 
 HOT = "celebrity"
 BATCH = names.RELATION.batch_size

@@ -10,7 +10,7 @@ import pytest
 from fanfold import names
 from fanfold.follows import ring
 from fanfold.follows.followers import COUNT_SECONDS
-from tests.integration.system import Answer, System, error
+from tests.service import Answer, System, error
 
 
 def listed(system: System, *, user: str = "ada", **query: str) -> Answer:

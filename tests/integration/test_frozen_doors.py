@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.system import AT, POST, System, around_calls, error
+from tests.service import AT, POST, System, around_calls, error
 
 FREE_AFTER_SECONDS = (30 + 14) * 86_400  # the retention, and how long rows outlive entries
 FOR_A_WHILE = 5

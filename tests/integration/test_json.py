@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.integration.system import System
+from tests.service import System
 
 EVENT = '{"version":1,"type":"post.published","publisher_id":"ada","ref_id":"r",'
 # Decimals of money, ids of more than 64 bits, what no double can hold.

@@ -9,7 +9,7 @@ import pytest
 from fanfold.channels.head import Head
 from fanfold.channels.head_table import HeadTable
 from fanfold.channels.known_head import HEAD_SECONDS, JITTER, KnownHead
-from tests.integration.system import System
+from tests.service import System
 
 SOON = HEAD_SECONDS * (1 - JITTER) / 2
 

@@ -22,7 +22,7 @@ from fanfold.aws.answers import Lost, refused
 from fanfold.errors import BadInput
 from functions._logs import new_logger, shown
 from simulation.function_modules import imported_anew
-from tests.integration.system import (
+from tests.service import (
     EVENTS,
     HANDLERS,
     Json,

@@ -9,7 +9,7 @@ import pytest
 
 from fanfold import times
 from fanfold.timeline.marker import ATTEMPTS
-from tests.integration.system import AT, AT_MS, Answer, System, error
+from tests.service import AT, AT_MS, Answer, System, error
 
 FailFirst = Callable[..., list[Any]]
 NOWHERE = {"published_at": None, "ref_id": None}

@@ -19,7 +19,7 @@ from fanfold.timeline import marks
 from fanfold.timeline.entries import Entry
 from fanfold_client import Refused
 from simulation.function_modules import imported_anew
-from tests.integration.system import System, cancelled, error
+from tests.service import System, cancelled, error
 
 DAY = 86_400
 FailFirst = Callable[..., list[Any]]

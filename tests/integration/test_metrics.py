@@ -18,7 +18,7 @@ from functions._growth import report_growth
 from infra.service_alarms import GROWERS
 from tests.infra.pinned_alarms import synthesized
 from tests.infra.template import of_type, variables
-from tests.integration.system import System, through_lanes
+from tests.service import System, through_lanes
 
 
 def emitted(out: str) -> list[MetricId]:

@@ -10,7 +10,7 @@ import pytest
 from fanfold import names
 from fanfold.channels.head import Head, readable_until
 from fanfold.channels.head_table import HeadTable
-from tests.integration.system import AT_MS, System, error
+from tests.service import AT_MS, System, error
 
 THRESHOLD = 1_000
 UNTIL = AT_MS // 1000 + 100

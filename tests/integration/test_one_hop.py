@@ -11,7 +11,7 @@ from fanfold import names
 from fanfold.aws import threads
 from fanfold.fanout import plan
 from fanfold.follows import density
-from tests.integration.system import POST, Json, System
+from tests.service import POST, Json, System
 
 LANES = [queue.name for queue in names.LANES]
 

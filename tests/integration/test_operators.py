@@ -16,12 +16,12 @@ import pytest
 
 from fanfold_cli.app import ENTRIES, GROW, OPERATE, START, USE
 from fanfold_cli.console import ExpectedError
-from tests.integration.cli import PLACE, FakeLambda, Ran, Stack, run_on, stack_with
-from tests.integration.system import System
+from tests.commands import PLACE, FakeLambda, Ran, Stack, run_on, stack_with
 from tests.integration.test_cli_channels import stack as with_channels
 from tests.integration.test_cli_dlq import Sqs, bury, fails
 from tests.integration.test_cli_fanout import accept
 from tests.integration.test_cli_pause import FakeLambda as Lanes
+from tests.service import System
 
 TESTS = Path(__file__).resolve().parents[1]
 

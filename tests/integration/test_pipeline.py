@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.system import POST, Json, System, error, event, through_lanes
+from tests.service import POST, Json, System, error, event, through_lanes
 
 
 def assert_complete(system: System, users: list[str], ref_id: str = POST) -> None:

@@ -13,7 +13,7 @@ from fanfold.errors import Unsent
 from fanfold.fanout.publish import SILENT_MS
 from fanfold.fanout.row import VOID
 from fanfold.ids import ref_id_for
-from tests.integration.system import AT, AT_MS, POST, Json, System, error, event
+from tests.service import AT, AT_MS, POST, Json, System, error, event
 
 # The life of an entry, and how much longer its post keeps its id.
 UNTIL_FREE_SECONDS = (30 + 14) * 86_400

@@ -11,7 +11,7 @@ import pytest
 
 from fanfold import names
 from fanfold.rates import Rate
-from tests.integration.system import System, around_calls
+from tests.service import System, around_calls
 
 PUBLISHED = {"version": 1, "type": "post.published"}
 

@@ -19,7 +19,7 @@ from fanfold.follows.sharding import (
     raised,
 )
 from functions import _wiring, plan
-from tests.integration.system import AT_MS, System, error
+from tests.service import AT_MS, System, error
 
 FailFirst = Callable[..., list[Any]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fanfold.ids import ref_id_for
-from tests.integration.system import AT, POST, Answer, System
+from tests.service import AT, POST, Answer, System
 
 
 def delivery(system: System, ref_id: str = POST, *, user: str = "ada") -> Answer:

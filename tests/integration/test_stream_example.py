@@ -11,7 +11,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from tests.integration.system import REGION
+from tests.service import REGION
 
 CODE = Path(__file__).parents[2] / "examples/streams/consumer/hear.py"
 BY_DYNAMODB = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}

@@ -22,7 +22,7 @@ from fanfold.sweep.remedy import (
     PLAN_SILENCE_SECONDS,
     SILENCE_SECONDS,
 )
-from tests.integration.system import POST, Crash, CrashAfter, System, around_calls, error
+from tests.service import POST, Crash, CrashAfter, System, around_calls, error
 
 NOW = "2026-11-20T18:00:00.123Z"
 # The clock of SWEEP goes on while it works, and rows must be older than two minutes.

@@ -13,7 +13,7 @@ from fanfold.cursor import Cursor
 from fanfold.ids import sort_key
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
-from tests.integration.system import AT_MS, Answer, Json, System, error
+from tests.service import AT_MS, Answer, Json, System, error
 
 RETENTION_MS = 30 * 86_400_000
 

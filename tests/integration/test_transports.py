@@ -33,8 +33,8 @@ from fanfold.messages import DeliverSegment, parse
 from fanfold.settings import Settings
 from fanfold.timeline.posts import Post, Posts
 from functions import _clients, _wiring
+from tests import service as system
 from tests.compat.calls import CREATIONS
-from tests.integration import system
 from tests.wire.judge import judged
 
 pytestmark = pytest.mark.network

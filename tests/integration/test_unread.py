@@ -13,7 +13,7 @@ from fanfold.contract import MAX_UNREAD
 from fanfold.ids import sort_key
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.picking import MAX_LOOKED_AT
-from tests.integration.system import AT_MS, Answer, System, error
+from tests.service import AT_MS, Answer, System, error
 
 # What a reader does, and what comes.
 ACTS = (*["entry"] * 4, "late", *["follow", "unfollow"] * 2, "mute", "unmute", "marker")

@@ -15,7 +15,7 @@ from fanfold.fanout.publish import NewPost, Publishing
 from fanfold.names import BULK, FANOUTS, POSTS, PUBLISHERS
 from fanfold.rates import Rate, spoken
 from fanfold.timeline.posts import Posts
-from tests.integration.system import error
+from tests.service import error
 from tests.unit.stores import Queue, client_of
 
 AT = 1_795_197_600_123

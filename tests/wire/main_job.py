@@ -19,7 +19,7 @@ from aws_model.sqs import client as sqs
 from fanfold import clock, names
 from fanfold.settings import Settings
 from tests.compat.calls import CREATIONS
-from tests.integration.system import event
+from tests.service import event
 from tests.wire.conftest import REGION, Certificates, environment
 from tests.wire.server import Call, Reply, reply, serving
 
