@@ -43,6 +43,12 @@ def stack(engine: Home) -> Deployment:
     return Deployment.local(engine)
 
 
+@pytest.fixture(scope="session")
+def browser_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where the bundled browser is unpacked, once; in `/tmp`, one of another version may lie."""
+    return str(tmp_path_factory.mktemp("browser"))
+
+
 @pytest.fixture
 def make(stack: Deployment) -> Callable[[str], User]:
     """Make users whose names no other test has."""

@@ -191,6 +191,8 @@ def test_a_demo_that_is_ended_leaves_nothing_running(tmp_path: Path) -> None:
         urllib.request.urlopen(address, timeout=5)
 
 
+Play = Callable[[str, str], set[str]]
+
 DRIVER = CHECKOUT / "clients" / "typescript" / "node_modules" / "puppeteer-core"
 HAS_BROWSER = pytest.mark.skipif(
     not DRIVER.exists()
@@ -204,48 +206,56 @@ PROD = Deployment(
 )
 
 
-def play(scene: str, address: str, folder: Path) -> set[str]:
+@pytest.fixture
+def play(tmp_path: Path, browser_folder: str) -> Play:
     """Play a scene of console_page.mjs in a browser; the names of its pictures."""
-    pictures = Path(os.environ.get(PICTURES, folder / "pictures"))
-    pictures.mkdir(parents=True, exist_ok=True)
-    # The browser is unpacked into TMPDIR; one of another version would be taken from there.
-    environment = {PICTURES: str(pictures), "TMPDIR": str(folder)}
-    done = subprocess.run(
-        ["node", str(Path(__file__).with_name("console_page.mjs"))],
-        env={**os.environ, **environment, "FANFOLD_ADDRESS": address, "FANFOLD_SCENE": scene},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    return {path.name.partition("-")[0] for path in pictures.glob("*-360-dark.png")}
+
+    def run(scene: str, address: str) -> set[str]:
+        pictures = Path(os.environ.get(PICTURES, tmp_path / "pictures"))
+        pictures.mkdir(parents=True, exist_ok=True)
+        environment = {PICTURES: str(pictures), "TMPDIR": browser_folder}
+        done = subprocess.run(
+            ["node", str(Path(__file__).with_name("console_page.mjs"))],
+            env={**os.environ, **environment, "FANFOLD_ADDRESS": address, "FANFOLD_SCENE": scene},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        return {path.name.partition("-")[0] for path in pictures.glob("*-360-dark.png")}
+
+    return run
 
 
 @pytest.mark.thorough
 @HAS_BROWSER
-def test_an_operator_needs_no_mouse_and_confirms_what_is_run(engine: Home, tmp_path: Path) -> None:
+def test_an_operator_needs_no_mouse_and_confirms_what_is_run(
+    engine: Home, tmp_path: Path, play: Play
+) -> None:
     log = tmp_path / "log"
     with started(("console", "--home", str(engine.path), "--no-browser"), log) as process:
-        assert play("operate", address_in(log, process), tmp_path) >= {"console", "confirm"}
+        assert play("operate", address_in(log, process)) >= {"console", "confirm"}
 
 
 @pytest.mark.thorough
 @HAS_BROWSER
-def test_of_two_buttons_at_once_one_is_asked_about_and_only_that_one_runs(tmp_path: Path) -> None:
+def test_of_two_buttons_at_once_one_is_asked_about_and_only_that_one_runs(
+    tmp_path: Path, play: Play
+) -> None:
     shell = Shell(tmp_path / "ran")
     operator = Operator(PROD.place, ("--stack", "Fanfold-prod"), True, shell.program)
     state = first_state(PROD, may_operate=True)
     with server.serving(server.Doors(state.content, operator.act)) as bridge:
-        play("questions", bridge.address, tmp_path)
+        play("questions", bridge.address)
     show = ["fanout", "show", "--stack", "Fanfold-prod", "--json", "--", "a-post"]
     assert shell.ran == [show, show, ["fanout", "list", "--stack", "Fanfold-prod", "--json"], show]
 
 
 @pytest.mark.thorough
 @HAS_BROWSER
-def test_a_page_whose_next_state_does_not_come_says_how_old_it_is(tmp_path: Path) -> None:
+def test_a_page_whose_next_state_does_not_come_says_how_old_it_is(play: Play) -> None:
     first, ended = threading.Event(), threading.Event()
     done = replace(
         first_state(PROD, may_operate=False),
@@ -263,24 +273,24 @@ def test_a_page_whose_next_state_does_not_come_says_how_old_it_is(tmp_path: Path
 
     with server.serving(server.Doors(state, dict)) as bridge:
         try:
-            play("old", bridge.address, tmp_path)
+            play("old", bridge.address)
         finally:
             ended.set()
 
 
 @pytest.mark.thorough
 @HAS_BROWSER
-def test_a_page_keeps_its_key_and_adds_nothing_with_each_refresh(tmp_path: Path) -> None:
+def test_a_page_keeps_its_key_and_adds_nothing_with_each_refresh(play: Play) -> None:
     state = replace(first_state(PROD, may_operate=False), every_seconds=0.05)
     with server.serving(server.Doors(state.content, dict)) as bridge:
-        play("refreshes", bridge.address, tmp_path)
+        play("refreshes", bridge.address)
 
 
 @pytest.mark.slow
 @HAS_BROWSER
-def test_a_person_at_the_page_hurts_it_and_sees_it_heal(tmp_path: Path) -> None:
+def test_a_person_at_the_page_hurts_it_and_sees_it_heal(tmp_path: Path, play: Play) -> None:
     log = tmp_path / "log"
     with hurt(Home(tmp_path / "home"), log) as process:
-        taken = play("hurt", address_in(log, process), tmp_path)
+        taken = play("hurt", address_in(log, process))
         verdict_of(process, log)
     assert taken >= {"delivering", "delivered", "killed", "throttled", "twice", "counted"}

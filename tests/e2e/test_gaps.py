@@ -7,8 +7,6 @@ names it in docs/local-engine.md, can be deleted.
 import json
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +18,7 @@ from fanfold_cli import aws
 from fanfold_cli.local import engine as engines
 from fanfold_cli.local import gaps
 from fanfold_cli.local.home import Home
-from tests.e2e.clients import eventually
+from tests.e2e.clients import eventually, http
 from tests.lifetimes import LIFETIME_HOURS
 
 pytestmark = pytest.mark.thorough
@@ -205,14 +203,12 @@ def ids(bare: Bare) -> dict[str, str]:
 # CloudFormation
 
 
-def test_a_template_sets_no_time_to_live(bare: Bare, ids: Mapping[str, str]) -> None:
-    dynamodb = bare.client("dynamodb")
-    found = dynamodb.describe_time_to_live(TableName=ids["Table"])["TimeToLiveDescription"]
-    assert found == {"TimeToLiveStatus": "DISABLED"}
-
-
-def test_a_template_neither_warms_nor_protects_a_table(bare: Bare, ids: Mapping[str, str]) -> None:
+def test_a_template_sets_no_time_to_live_and_neither_warms_nor_protects_a_table(
+    bare: Bare, ids: Mapping[str, str]
+) -> None:
     dynamodb, name = bare.client("dynamodb"), ids["Table"]
+    expiry = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
+    assert expiry == {"TimeToLiveStatus": "DISABLED"}
     table = dynamodb.describe_table(TableName=name)["Table"]
     assert table["WarmThroughput"]["WriteUnitsPerSecond"] == 0
     assert table["DeletionProtectionEnabled"] is False
@@ -224,8 +220,7 @@ def test_a_template_neither_warms_nor_protects_a_table(bare: Bare, ids: Mapping[
 
 def test_a_template_limits_no_function(bare: Bare, ids: Mapping[str, str]) -> None:
     lambda_, name = bare.client("lambda"), ids["Function"]
-    reserved = lambda_.get_function_concurrency(FunctionName=name)
-    assert "ReservedConcurrentExecutions" not in reserved
+    assert "ReservedConcurrentExecutions" not in lambda_.get_function_concurrency(FunctionName=name)
     recursion = lambda_.get_function_recursion_config(FunctionName=name)["RecursiveLoop"]
     assert recursion == "Terminate"
 
@@ -272,42 +267,24 @@ def test_a_pool_does_not_name_its_issuer(bare: Bare) -> None:
 # Requests and metrics
 
 
-def test_a_stage_throttles_nothing(bare: Bare, ids: Mapping[str, str]) -> None:
-    url = f"{bare.endpoint}/_aws/execute-api/{ids['Api']}/a"
-    answers = []
-    for _ in range(5):  # of one a second
-        with urllib.request.urlopen(url, timeout=120) as answer:
-            answers.append(answer.status)
-    assert answers == [200] * 5
-
-
-def preflight(bare: Bare, api: str) -> int:
-    """The status of what a browser is told before it calls."""
-    url = f"{bare.endpoint}/_aws/execute-api/{api}/a"
-    asked = {"Origin": "http://localhost:5173", "Access-Control-Request-Method": "GET"}
-    request = urllib.request.Request(url, headers=asked, method="OPTIONS")
-    try:
-        with urllib.request.urlopen(request, timeout=120) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        return error.code
-
-
-def test_a_template_lets_no_browser_call(bare: Bare, ids: Mapping[str, str]) -> None:
-    assert preflight(bare, ids["Api"]) == 403
-
-
-def test_message_move_tasks_are_unknown(bare: Bare, ids: Mapping[str, str]) -> None:
-    sqs = bare.client("sqs")
-    arn = sqs.get_queue_attributes(QueueUrl=ids["Queue"], AttributeNames=["QueueArn"])
-    with pytest.raises(ClientError, match="InvalidAction"):
-        sqs.list_message_move_tasks(SourceArn=arn["Attributes"]["QueueArn"])
-
-
-def test_a_delay_of_more_than_fifteen_minutes_is_accepted(
+def test_a_stage_throttles_nothing_and_a_template_lets_no_browser_call(
     bare: Bare, ids: Mapping[str, str]
 ) -> None:
-    bare.client("sqs").send_message(QueueUrl=ids["Queue"], MessageBody="x", DelaySeconds=901)
+    url = f"{bare.endpoint}/_aws/execute-api/{ids['Api']}/a"
+    answers = [http.request("GET", url).status for _ in range(5)]
+    assert answers == [200] * 5, "of one a second"
+    asked = {"Origin": "http://localhost:5173", "Access-Control-Request-Method": "GET"}
+    assert http.request("OPTIONS", url, headers=asked).status == 403
+
+
+def test_move_tasks_are_unknown_and_a_delay_of_more_than_fifteen_minutes_is_accepted(
+    bare: Bare, ids: Mapping[str, str]
+) -> None:
+    sqs, url = bare.client("sqs"), ids["Queue"]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
+    with pytest.raises(ClientError, match="InvalidAction"):
+        sqs.list_message_move_tasks(SourceArn=arn["QueueArn"])
+    sqs.send_message(QueueUrl=url, MessageBody="x", DelaySeconds=901)
 
 
 def test_neither_queues_nor_emf_lines_make_metrics(bare: Bare, ids: Mapping[str, str]) -> None:

@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from fanfold import names
 from fanfold.fanout.ledger import Ledger
-from fanfold_cli.event_sources import mapping_of
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
-from tests.e2e.clients import User, eventually, operate
+from tests.e2e.clients import User, eventually, left, operate
 
 Make = Callable[[str], User]
 Run = Callable[..., Any]
@@ -64,7 +62,7 @@ def test_a_pause_stops_deliveries_sweep_sends_nothing_again_and_one_is_abandoned
     settings, dynamodb = stack.settings(), stack.client("dynamodb")
     fanouts = Ledger(dynamodb, settings.fanouts_table)
     # RELATE looks at the outbox of a new follow, and would bring what nobody delivers.
-    eventually(lambda: messages_in(stack, settings.relation_queue_url) == 0)
+    eventually(lambda: left(stack, settings.relation_queue_url) == 0)
     try:
         paused = fanfold("pause")
         assert [lane["state"] for lane in paused["lanes"]] == ["Disabled"] * 3
@@ -73,7 +71,7 @@ def test_a_pause_stops_deliveries_sweep_sends_nothing_again_and_one_is_abandoned
         for _ in range(3):
             overdue(stack, ref_id)
             sweep()
-        assert messages_in(stack, settings.publish_queue_url) == 1, "SWEEP sent the order again"
+        assert left(stack, settings.publish_queue_url) == 1, "SWEEP sent the order again"
         held = fanouts.get(ref_id)
         assert held is not None
         assert (held.state, held.asks, held.delivered) == ("queued", 0, 0)
@@ -87,20 +85,11 @@ def test_a_pause_stops_deliveries_sweep_sends_nothing_again_and_one_is_abandoned
     finally:
         resumed = fanfold("resume")
     assert [lane["state"] for lane in resumed["lanes"]] == ["Enabled"] * 3
-    eventually(lambda: messages_in(stack, settings.publish_queue_url) == 0)
+    eventually(lambda: left(stack, settings.publish_queue_url) == 0)
     assert follower.ref_ids() == [ref_id], "the other one was abandoned"
     assert fanfold("fanout", "show", unwanted)["state"] == "abandoned"
-    assert messages_in(stack, settings.express_dlq_url) == 0
-    assert messages_in(stack, settings.express_queue_url) == 0, "in one hop, also after a pause"
-
-
-def messages_in(stack: Deployment, queue_url: str) -> int:
-    """The messages of a queue: visible, in flight and delayed."""
-    counts: Any = stack.client("sqs").get_queue_attributes(
-        QueueUrl=queue_url, AttributeNames=["All"]
-    )["Attributes"]
-    kinds = ("", "NotVisible", "Delayed")
-    return sum(int(counts[f"ApproximateNumberOfMessages{kind}"]) for kind in kinds)
+    assert left(stack, settings.express_dlq_url) == 0
+    assert left(stack, settings.express_queue_url) == 0, "in one hop, also after a pause"
 
 
 def overdue(stack: Deployment, ref_id: str) -> None:
@@ -187,20 +176,3 @@ def test_a_queue_is_redriven_message_by_message_where_move_tasks_are_missing(
     done = fanfold("dlq", "redrive", "--queue", "relation")
     assert (done["moved"], done["stayed"]) == (0, {"contract": 1})
     stack.client("sqs").purge_queue(QueueUrl=settings.relation_dlq_url)
-
-
-def test_queues_have_the_max_receives_that_the_functions_assume(stack: Deployment) -> None:
-    sqs = stack.client("sqs")
-    for queue in names.QUEUES:
-        policy = sqs.get_queue_attributes(
-            QueueUrl=stack.output(queue.url_output), AttributeNames=["RedrivePolicy"]
-        )["Attributes"]["RedrivePolicy"]
-        assert int(json.loads(policy)["maxReceiveCount"]) == queue.max_receives
-
-
-def test_sweep_has_the_ids_of_its_queues_event_source_mappings(stack: Deployment) -> None:
-    functions = stack.client("lambda").list_functions()["Functions"]
-    (sweep,) = [f for f in functions if f["Handler"] == "functions.sweep.handler"]
-    for queue in (names.PUBLISH, names.EXPRESS, names.BULK):
-        mapping_id = sweep["Environment"]["Variables"][queue.mapping_setting.upper()]
-        assert mapping_id == mapping_of(stack, queue)["UUID"]

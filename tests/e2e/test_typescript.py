@@ -114,17 +114,17 @@ def test_it_pages_both_ways_while_posts_are_published(
     run_on(stack, "paging", users, sent=sent, published=published)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(
     (sys.platform, platform.machine()) != ("linux", "x86_64") and CHROME not in os.environ,
     reason=f"the bundled browser is for Linux on x64: name a Chrome in {CHROME}",
 )
 @pytest.mark.usefixtures("built")
 def test_its_example_is_a_timeline_in_a_browser(
-    engine: Home, stack: Deployment, make: Callable[[str], User], tmp_path: Path
+    engine: Home, stack: Deployment, make: Callable[[str], User], browser_folder: str
 ) -> None:
     users = {name: make(name) for name in ("alice", "bob")}
-    # The browser is unpacked into TMPDIR, and one of an older version would be taken from there.
-    run_on(stack, "page", users, FANFOLD_HOME=str(engine.path), TMPDIR=str(tmp_path))
+    run_on(stack, "page", users, FANFOLD_HOME=str(engine.path), TMPDIR=browser_folder)
 
 
 @pytest.mark.thorough
