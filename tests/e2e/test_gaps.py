@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 from botocore.exceptions import ClientError
 
 from fanfold_cli import aws
@@ -25,121 +26,96 @@ pytestmark = pytest.mark.thorough
 
 Resources = Mapping[str, Mapping[str, Any]]
 
-ASSUME = {
-    "Version": "2012-10-17",
-    "Statement": [
-        {
-            "Effect": "Allow",
-            "Principal": {"Service": "lambda.amazonaws.com"},
-            "Action": "sts:AssumeRole",
-        }
-    ],
-}
-# Prints a metric as an EMF line, as the product does.
-SOURCE = (
-    "import json\n"
-    "def handler(event, context):\n"
-    "    print(json.dumps({'_aws': {'Timestamp': 1, 'CloudWatchMetrics': [{'Namespace': 'Gap',\n"
-    "        'Dimensions': [[]], 'Metrics': [{'Name': 'Done'}]}]}, 'Done': 1}))\n"
-    "    return {}\n"
+# What the engine ignores in part. The function prints a metric as an EMF line, as the product does.
+RESOURCES: Resources = yaml.safe_load(
+    """
+Table:
+  Type: AWS::DynamoDB::GlobalTable
+  Properties:
+    BillingMode: PAY_PER_REQUEST
+    KeySchema: [{AttributeName: key, KeyType: HASH}]
+    AttributeDefinitions: [{AttributeName: key, AttributeType: S}]
+    TimeToLiveSpecification: {AttributeName: expires_at, Enabled: true}
+    WarmThroughput: {WriteUnitsPerSecond: 5000, ReadUnitsPerSecond: 13000}
+    Replicas:
+      - Region: REGION
+        DeletionProtectionEnabled: true
+        PointInTimeRecoverySpecification: {PointInTimeRecoveryEnabled: true}
+        ContributorInsightsSpecification: {Enabled: true}
+Protected:
+  Type: AWS::DynamoDB::Table
+  Properties:
+    BillingMode: PAY_PER_REQUEST
+    KeySchema: [{AttributeName: key, KeyType: HASH}]
+    AttributeDefinitions: [{AttributeName: key, AttributeType: S}]
+    DeletionProtectionEnabled: true
+Pool:
+  Type: AWS::Cognito::UserPool
+  Properties: {DeletionProtection: ACTIVE}
+Queue:
+  Type: AWS::SQS::Queue
+Role:
+  Type: AWS::IAM::Role
+  Properties:
+    AssumeRolePolicyDocument:
+      Version: "2012-10-17"
+      Statement:
+        - {Effect: Allow, Principal: {Service: lambda.amazonaws.com}, Action: "sts:AssumeRole"}
+Function:
+  Type: AWS::Lambda::Function
+  Properties:
+    Runtime: python3.11
+    Handler: index.handler
+    Role: {"Fn::GetAtt": [Role, Arn]}
+    Code:
+      ZipFile: |
+        import json
+        def handler(event, context):
+            metrics = [{'Namespace': 'Gap', 'Dimensions': [[]], 'Metrics': [{'Name': 'Done'}]}]
+            print(json.dumps({'_aws': {'Timestamp': 1, 'CloudWatchMetrics': metrics}, 'Done': 1}))
+            return {}
+    RecursiveLoop: Allow
+    ReservedConcurrentExecutions: 3
+Api:
+  Type: AWS::ApiGatewayV2::Api
+  Properties:
+    Name: a
+    ProtocolType: HTTP
+    CorsConfiguration: {AllowOrigins: ["*"], AllowMethods: [GET]}
+Integration:
+  Type: AWS::ApiGatewayV2::Integration
+  Properties:
+    ApiId: {Ref: Api}
+    IntegrationType: AWS_PROXY
+    IntegrationUri: {"Fn::GetAtt": [Function, Arn]}
+    PayloadFormatVersion: "2.0"
+Route:
+  Type: AWS::ApiGatewayV2::Route
+  Properties:
+    ApiId: {Ref: Api}
+    RouteKey: GET /a
+    Target: {"Fn::Join": ["", [integrations/, {Ref: Integration}]]}
+Stage:
+  Type: AWS::ApiGatewayV2::Stage
+  Properties:
+    ApiId: {Ref: Api}
+    StageName: $default
+    AutoDeploy: true
+    DefaultRouteSettings: {ThrottlingRateLimit: 1, ThrottlingBurstLimit: 1}
+""".replace("REGION", aws.LOCAL_REGION)
 )
-TABLE: Mapping[str, Any] = {
-    "Type": "AWS::DynamoDB::GlobalTable",
-    "Properties": {
-        "BillingMode": "PAY_PER_REQUEST",
-        "KeySchema": [{"AttributeName": "key", "KeyType": "HASH"}],
-        "AttributeDefinitions": [{"AttributeName": "key", "AttributeType": "S"}],
-        "TimeToLiveSpecification": {"AttributeName": "expires_at", "Enabled": True},
-        "WarmThroughput": {"WriteUnitsPerSecond": 5000, "ReadUnitsPerSecond": 13_000},
-        "Replicas": [
-            {
-                "Region": aws.LOCAL_REGION,
-                "DeletionProtectionEnabled": True,
-                "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
-                "ContributorInsightsSpecification": {"Enabled": True},
-            }
-        ],
-    },
-}
-RESOURCES: Resources = {
-    "Table": TABLE,
-    "Protected": {
-        "Type": "AWS::DynamoDB::Table",
-        "Properties": {
-            **{name: TABLE["Properties"][name] for name in ("BillingMode", "KeySchema")},
-            "AttributeDefinitions": TABLE["Properties"]["AttributeDefinitions"],
-            "DeletionProtectionEnabled": True,
-        },
-    },
-    "Pool": {"Type": "AWS::Cognito::UserPool", "Properties": {"DeletionProtection": "ACTIVE"}},
-    "Queue": {"Type": "AWS::SQS::Queue"},
-    "Role": {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": ASSUME}},
-    "Function": {
-        "Type": "AWS::Lambda::Function",
-        "Properties": {
-            "Runtime": "python3.11",
-            "Handler": "index.handler",
-            "Role": {"Fn::GetAtt": ["Role", "Arn"]},
-            "Code": {"ZipFile": SOURCE},
-            "RecursiveLoop": "Allow",
-            "ReservedConcurrentExecutions": 3,
-        },
-    },
-    "Api": {
-        "Type": "AWS::ApiGatewayV2::Api",
-        "Properties": {
-            "Name": "a",
-            "ProtocolType": "HTTP",
-            "CorsConfiguration": {"AllowOrigins": ["*"], "AllowMethods": ["GET"]},
-        },
-    },
-    "Integration": {
-        "Type": "AWS::ApiGatewayV2::Integration",
-        "Properties": {
-            "ApiId": {"Ref": "Api"},
-            "IntegrationType": "AWS_PROXY",
-            "IntegrationUri": {"Fn::GetAtt": ["Function", "Arn"]},
-            "PayloadFormatVersion": "2.0",
-        },
-    },
-    "Route": {
-        "Type": "AWS::ApiGatewayV2::Route",
-        "Properties": {
-            "ApiId": {"Ref": "Api"},
-            "RouteKey": "GET /a",
-            "Target": {"Fn::Join": ["", ["integrations/", {"Ref": "Integration"}]]},
-        },
-    },
-    "Stage": {
-        "Type": "AWS::ApiGatewayV2::Stage",
-        "Properties": {
-            "ApiId": {"Ref": "Api"},
-            "StageName": "$default",
-            "AutoDeploy": True,
-            "DefaultRouteSettings": {"ThrottlingRateLimit": 1, "ThrottlingBurstLimit": 1},
-        },
-    },
-}
-METRIC_MATH = {
-    "Type": "AWS::CloudWatch::Alarm",
-    "Properties": {
-        "Metrics": [
-            {"Id": "twice", "Expression": "one + one"},
-            {
-                "Id": "one",
-                "MetricStat": {
-                    "Metric": {"Namespace": "Gap", "MetricName": "Done"},
-                    "Period": 60,
-                    "Stat": "Sum",
-                },
-                "ReturnData": False,
-            },
-        ],
-        "ComparisonOperator": "GreaterThanThreshold",
-        "EvaluationPeriods": 1,
-        "Threshold": 1,
-    },
-}
+METRIC_MATH = yaml.safe_load("""
+Type: AWS::CloudWatch::Alarm
+Properties:
+  Metrics:
+    - {Id: twice, Expression: one + one}
+    - Id: one
+      MetricStat: {Metric: {Namespace: Gap, MetricName: Done}, Period: 60, Stat: Sum}
+      ReturnData: false
+  ComparisonOperator: GreaterThanThreshold
+  EvaluationPeriods: 1
+  Threshold: 1
+""")
 
 
 @dataclass(frozen=True)
@@ -226,9 +202,10 @@ def test_a_template_limits_no_function(bare: Bare, ids: Mapping[str, str]) -> No
 
 
 def test_an_update_replaces_a_changed_table_by_an_empty_one(bare: Bare) -> None:
-    assert bare.deploy("Changing", {"Table": TABLE}) == "CREATE_COMPLETE"
+    table = RESOURCES["Table"]
+    assert bare.deploy("Changing", {"Table": table}) == "CREATE_COMPLETE"
     before = bare.physical("Changing")["Table"]
-    changed = {**TABLE, "Properties": {**TABLE["Properties"], "BillingMode": "PROVISIONED"}}
+    changed = {**table, "Properties": {**table["Properties"], "BillingMode": "PROVISIONED"}}
     assert bare.deploy("Changing", {"Table": changed}) == "UPDATE_COMPLETE"
     assert bare.physical("Changing")["Table"] != before
     assert before not in bare.client("dynamodb").list_tables()["TableNames"]

@@ -30,20 +30,6 @@ def test_a_post_by_http_reaches_the_follower_and_nobody_else(make: Make) -> None
     assert stranger.ref_ids() == []
 
 
-def test_publishing_a_ref_id_by_queue_again_keeps_the_first_post(
-    stack: Deployment, make: Make
-) -> None:
-    publisher, follower = make("publisher"), make("follower")
-    follower.follow(publisher)
-    post = {"publisher_id": publisher.name, "ref_id": uuid.uuid4().hex, "body": {"title": "First"}}
-    send(stack, {"type": "post.published", **post})
-    eventually(lambda: follower.ref_ids() == [post["ref_id"]])
-    send(stack, {"type": "post.published", **post, "body": {"title": "Second"}})
-    marker = publisher.publish()["ref_id"]
-    eventually(lambda: follower.ref_ids() == [marker, post["ref_id"]])
-    assert follower.timeline()["entries"][1]["body"] == {"title": "First"}
-
-
 def test_the_same_idempotency_key_of_the_same_user_is_the_same_post(make: Make) -> None:
     publisher, other, follower = make("publisher"), make("other"), make("follower")
     follower.follow(publisher)

@@ -135,30 +135,6 @@ def test_dead_letters_are_listed_redriven_and_dropped_if_too_old(
     assert fanfold("dlq", "restore", file, exit_code=1) == {"sent": 0, "stayed": {"expired": 1}}
 
 
-def test_a_dropped_post_is_restored_and_delivered(
-    stack: Deployment, make: Make, fanfold: Run, tmp_path: Path
-) -> None:
-    publisher, follower = make("publisher"), make("follower")
-    follower.follow(publisher)
-    ref_id = uuid.uuid4().hex
-    post = {
-        "version": 1,
-        "type": "post.published",
-        "publisher_id": publisher.name,
-        "ref_id": ref_id,
-    }
-    letter = stack.client("sqs").send_message(
-        QueueUrl=stack.settings().publish_dlq_url,
-        MessageBody=json.dumps(post),
-        MessageGroupId=publisher.name,
-    )["MessageId"]
-    file = str(tmp_path / "letters.jsonl")
-    fanfold("dlq", "drop", letter, "--to", file, "--yes")
-    for _ in range(2):  # restored twice, it is the same publish
-        assert fanfold("dlq", "restore", file) == {"sent": 1, "stayed": {}}
-    eventually(lambda: follower.ref_ids() == [ref_id])
-
-
 def test_a_queue_is_redriven_message_by_message_where_move_tasks_are_missing(
     stack: Deployment, fanfold: Run
 ) -> None:

@@ -35,6 +35,7 @@ def test_a_stage_that_works_passes_every_step_and_has_no_more_users_than_before(
     assert synthetic_users(stack) == []
 
 
+@pytest.mark.thorough
 def test_a_stage_that_delivers_nothing_fails_and_is_cleaned_up_all_the_same(
     engine: Home, stack: Deployment
 ) -> None:
