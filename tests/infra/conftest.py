@@ -1,8 +1,9 @@
-"""Templates of the app's own stack, and a stack of somebody else's app."""
+"""Templates of the app's own stack and of a foreign app, each synthesized once for all tests."""
 
 import pytest
-from aws_cdk import App, Stack
+from aws_cdk import Stack
 
+from tests.infra.foreign import Shop, foreign_stack, opened_shop
 from tests.infra.template import Template, synthesized
 
 
@@ -25,6 +26,39 @@ def prod() -> Template:
         max_write_request_units="30000",
         contributor_insights="true",
         alarm_email="operators@example.com",
+        large_fanout_days="2",
+    )
+
+
+@pytest.fixture(scope="session")
+def pooled() -> Template:
+    """The production stage with a pool of its own."""
+    return synthesized(stage="prod", user_pool="true", alarms_unwatched="true")
+
+
+@pytest.fixture(scope="session")
+def chosen() -> Template:
+    """The default stage with another value wherever one value changes little."""
+    return synthesized(
+        user_claim="username",
+        post_readers="publisher",
+        follower_readers="users",
+        backfill="0",
+        retention_days="1",
+        transport="boto3",
+        streams="true",
+        contributor_insights="true",
+        daily_write_units="1000000",
+        requests_per_second="12000",
+        slack_workspace_id="T0123ABCDEF",
+        slack_channel_id="C0123ABCDEF",
+        permissions_boundary="arn:aws:iam::123456789012:policy/teams/developers",
+        concurrency="100",
+        max_write_request_units="10000",
+        publish_concurrency="3",
+        express_concurrency="40",
+        bulk_concurrency="10",
+        relation_concurrency="2",
     )
 
 
@@ -37,12 +71,15 @@ def shared() -> Template:
 @pytest.fixture(params=["dev", "prod"])
 def template(request: pytest.FixtureRequest) -> Template:
     """The template of each stage in turn."""
-    chosen: Template = request.getfixturevalue(request.param)
-    return chosen
+    given: Template = request.getfixturevalue(request.param)
+    return given
 
 
 @pytest.fixture
 def stack() -> Stack:
-    """A stack of a foreign app: it has no feature flags of this one."""
-    app = App(context={"aws:cdk:bundling-stacks": []})
-    return Stack(app, "Shop")
+    return foreign_stack()
+
+
+@pytest.fixture(scope="session")
+def shop() -> Shop:
+    return opened_shop()

@@ -32,7 +32,10 @@ of_linux = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def assets(tmp_path_factory: pytest.TempPathFactory) -> dict[Stage, Path]:
-    """Each asset, made under a strict umask and where uv is told to compile, as containers do."""
+    """Each asset, made under a strict umask and where uv is told to compile, as containers do.
+
+    What takes it is thorough: `make test` deploys the local asset on the engine.
+    """
     made = {stage: tmp_path_factory.mktemp("asset") for stage in (DEV, WITH_BOTO3, LOCAL)}
     usual = os.umask(0o077)
     try:
@@ -65,6 +68,7 @@ def assert_fits(asset: Path, *, python: str, architecture: str) -> None:
     assert {machine(path) for path in shared_objects(asset)} == {architecture}
 
 
+@pytest.mark.thorough
 @pytest.mark.network
 def test_the_asset_has_wheels_for_the_lambda_runtime(assets: dict[Stage, Path]) -> None:
     assert_fits(assets[DEV], python="3.14", architecture="aarch64")
@@ -73,6 +77,7 @@ def test_the_asset_has_wheels_for_the_lambda_runtime(assets: dict[Stage, Path]) 
             assert_fits(assets[DEV], python=python, architecture=architecture)
 
 
+@pytest.mark.thorough
 @pytest.mark.network
 @of_linux
 def test_the_local_asset_has_wheels_for_this_machine(assets: dict[Stage, Path]) -> None:
@@ -80,6 +85,7 @@ def test_the_local_asset_has_wheels_for_this_machine(assets: dict[Stage, Path]) 
     assert_fits(assets[LOCAL], python=version, architecture=os.uname().machine)
 
 
+@pytest.mark.thorough
 @pytest.mark.network
 def test_each_asset_has_the_versions_of_its_lock(assets: dict[Stage, Path]) -> None:
     for stage, asset in assets.items():
@@ -91,6 +97,7 @@ def test_each_asset_has_the_versions_of_its_lock(assets: dict[Stage, Path]) -> N
         assert held == locked
 
 
+@pytest.mark.thorough
 @pytest.mark.network
 def test_the_asset_has_our_packages_for_everybody_and_no_files_of_this_machine(
     assets: dict[Stage, Path],
@@ -110,6 +117,7 @@ def test_the_asset_has_our_packages_for_everybody_and_no_files_of_this_machine(
     assert {status.st_nlink for path, status in found.items() if path.is_file()} == {1}
 
 
+@pytest.mark.thorough
 @pytest.mark.network
 def test_without_boto3_the_asset_is_half_as_large(assets: dict[Stage, Path]) -> None:
     def size(stage: Stage) -> int:
@@ -120,6 +128,7 @@ def test_without_boto3_the_asset_is_half_as_large(assets: dict[Stage, Path]) -> 
     assert size(DEV) < 30_000_000
 
 
+@pytest.mark.thorough
 @pytest.mark.network
 def test_a_function_can_be_imported_from_the_local_asset_alone(assets: dict[Stage, Path]) -> None:
     done = subprocess.run(

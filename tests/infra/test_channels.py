@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import json
 
-from aws_cdk import Stack
-
 from fanfold import names
 from fanfold.channels.head import MOST
-from tests.infra.foreign import allowed, embed, statements
+from tests.infra.foreign import Shop, allowed, part, statements
 from tests.infra.pinned_alarms import alarm_name
-from tests.infra.template import (
-    Template,
-    functions,
-    of_type,
-    setting,
-    synthesized,
-    template_of,
-    updated_before,
-)
-from tests.infra.test_grants import client_function
+from tests.infra.template import Template, of_type, setting, updated_before
 
 ALARM, POLICY = "AWS::CloudWatch::Alarm", "AWS::IAM::Policy"
 TRACES = ("CHANNEL", "ChannelThreshold", "ChannelsFull")
@@ -40,10 +29,6 @@ def test_functions_and_an_alarm_are_all_that_differs_and_any_stage_may_read_chan
     differing = {after[name]["Type"] for name in after if after[name] != before.get(name)}
     assert differing == {ALARM, "AWS::Lambda::Function"}
     assert "#channels" in json.dumps(of_type(dev, POLICY))
-
-
-def test_zero_is_no_channels(dev: Template) -> None:
-    assert synthesized(channel_threshold="0") == dev
 
 
 def test_every_function_knows_the_threshold_and_so_does_whoever_reads_the_outputs(
@@ -77,14 +62,10 @@ def test_an_alarm_rings_when_there_is_no_room_and_holds_while_sweep_fails(
 
 
 def test_an_app_says_the_threshold_as_a_property_and_its_readers_only_read_the_head(
-    stack: Stack,
+    shop: Shop,
 ) -> None:
-    timeline = embed(stack, channel_threshold=5_000)
-    timeline.add_outputs()
-    timeline.grant_read(client_function(stack))
-    found = template_of(stack)
-    known = functions(found)["plan"]["Environment"]["Variables"]
-    assert known["CHANNEL_THRESHOLD"] == "5000"
-    assert found["Outputs"][names.CHANNEL_THRESHOLD_OUTPUT]["Value"] == "5000"
-    assert not {each for each in allowed(found, "Reader") if "Update" in each or "Write" in each}
-    assert "#channels" in json.dumps(statements(found, "Reader"))
+    assert setting(part(shop.template, "Timeline"), "CHANNEL_THRESHOLD") == "5000"
+    assert shop.template["Outputs"][names.CHANNEL_THRESHOLD_OUTPUT]["Value"] == "5000"
+    may = allowed(shop.template, "Reader")
+    assert not {each for each in may if "Update" in each or "Write" in each}
+    assert "#channels" in json.dumps(statements(shop.template, "Reader"))

@@ -2,40 +2,49 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from aws_cdk import App, Duration, RemovalPolicy, Stack
+from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_cognito as cognito
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 
-from infra import DEV, PROD, FollowTimeline, Sender, StageError, TableOptions, Users
-from tests.infra.foreign import allowed, embed
-from tests.infra.template import (
-    Template,
-    functions,
-    make_app,
-    of_type,
-    only,
-    resources,
-    setting,
-    template_of,
-    variables,
-)
+from infra import DEV, PROD, FollowTimeline, Sender, StageError, Users
+from infra.embedding import Properties
+from tests.infra.foreign import Shop, allowed, embed, foreign_stack, part
+from tests.infra.template import Template, of_type, only, resources, setting, template_of
 
 TABLE, QUEUE, LOGS = "AWS::DynamoDB::GlobalTable", "AWS::SQS::Queue", "AWS::Logs::LogGroup"
 POOL, AUTHORIZER = "AWS::Cognito::UserPool", "AWS::ApiGatewayV2::Authorizer"
-ALARM = "AWS::CloudWatch::Alarm"
+ALARM, FUNCTION = "AWS::CloudWatch::Alarm", "AWS::Lambda::Function"
+
+
+@dataclass(frozen=True)
+class Mall:
+    """One stack with three timelines, whose users come from three places."""
+
+    stack: Stack
+    clients: list[cognito.UserPoolClient]
+    topic: sns.Topic
+    sport: FollowTimeline
+    template: Template
 
 
 @pytest.fixture(scope="module")
-def plain() -> Template:
-    """A timeline of whose properties only the users are given."""
-    stack = Stack(App(context={"aws:cdk:bundling-stacks": []}), "Shop")
-    embed(stack)
-    return template_of(stack)
+def mall() -> Mall:
+    stack = foreign_stack()
+    pool, topic = cognito.UserPool(stack, "Users"), sns.Topic(stack, "Pager")
+    clients = [pool.add_client(name) for name in ("Web", "Phone")]
+    embed(stack, "News")
+    embed(stack, "Offers", users=Users.of_pool(pool, *clients)).add_outputs()
+    by_id = cognito.UserPool.from_user_pool_id(stack, "Known", "eu-central-1_abc")
+    client = cognito.UserPoolClient.from_user_pool_client_id(stack, "Client", "4711")
+    # Nobody would hear the alarms of this stage, but for the topic.
+    users = Users.of_pool(by_id, client)
+    sport = embed(stack, "Sport", users=users, stage=PROD, alarm_topic=topic)
+    return Mall(stack, clients, topic, sport, template_of(stack))
 
 
 def kept(template: Template) -> set[str]:
@@ -49,37 +58,26 @@ def protected(template: Template) -> set[bool]:
     return {table["Replicas"][0]["DeletionProtectionEnabled"] for table in tables}
 
 
-# What is there without being asked for
-
-
-def test_a_timeline_keeps_its_data_unprotected_and_with_no_key(plain: Template) -> None:
+def test_a_timeline_keeps_its_data_unprotected_and_with_no_key(mall: Mall) -> None:
+    plain = part(mall.template, "News")
     assert kept(plain) == {"RetainExceptOnCreate"}
     assert protected(plain) == {False}
     assert "kms" not in json.dumps(plain).lower().replace("sqsmanaged", "")
+    assert {each["Runtime"] for each in of_type(plain, FUNCTION).values()} == {"python3.14"}
 
 
-def test_two_timelines_live_in_one_stack(stack: Stack) -> None:
-    embed(stack, "News")
-    embed(stack, "Offers")
-    found = template_of(stack)
-    assert len(resources(found, TABLE)) == 2 * 7
-    services = [
-        properties["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
-        for properties in of_type(found, "AWS::Lambda::Function").values()
-    ]
-    assert len(services) == len(set(services)) == 2 * 6
-    named = [
-        each["LogGroupName"] for each in of_type(found, LOGS).values() if "LogGroupName" in each
-    ]
-    assert len({json.dumps(name) for name in named}) == len(named) == 2
-
-
-@pytest.mark.parametrize(("is_local", "is_aws"), [("true", False), ("false", True)])
-def test_on_a_local_engine_the_functions_run_on_this_machine(is_local: str, is_aws: bool) -> None:
-    stack = Stack(make_app(**{"fanfold:local": is_local}), "Shop")
-    embed(stack)
-    runtimes = {each["Runtime"] for each in functions(template_of(stack)).values()}
-    assert (runtimes == {"python3.14"}) is is_aws
+def test_several_timelines_live_in_one_stack(mall: Mall) -> None:
+    assert len(resources(mall.template, TABLE)) == 3 * 7
+    functions = of_type(mall.template, FUNCTION).values()
+    services = {
+        each["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
+        for each in functions
+        if each["Handler"].startswith("functions.")
+    }
+    assert len(services) == 3 * 6
+    groups = of_type(mall.template, LOGS).values()
+    named = [json.dumps(each["LogGroupName"]) for each in groups if "LogGroupName" in each]
+    assert len(set(named)) == len(named) == 3
 
 
 # Its users
@@ -90,37 +88,26 @@ def test_somebody_must_say_whose_timelines_they_are(stack: Stack) -> None:
         FollowTimeline(stack, "Timeline")
 
 
-def test_users_of_an_issuer_need_no_pool(stack: Stack) -> None:
-    embed(stack, users=Users.of_issuer("https://login.example.com", "shop", claim="email"))
-    found = template_of(stack)
-    assert only(found, AUTHORIZER)["JwtConfiguration"] == {
+def test_users_of_an_issuer_need_no_pool(shop: Shop) -> None:
+    assert only(shop.template, AUTHORIZER)["JwtConfiguration"] == {
         "Audience": ["shop"],
         "Issuer": "https://login.example.com",
     }
-    assert not resources(found, POOL)
-    assert setting(found, "USER_CLAIM") == "email"
+    assert not resources(shop.template, POOL)
+    assert setting(part(shop.template, "Timeline"), "USER_CLAIM") == "email"
 
 
-def test_users_of_an_existing_pool_come_by_its_clients(stack: Stack) -> None:
-    pool = cognito.UserPool(stack, "Users")
-    web, phone = pool.add_client("Web"), pool.add_client("Phone")
-    embed(stack, users=Users.of_pool(pool, web, phone)).add_outputs()
-    found = template_of(stack)
-    assert len(resources(found, POOL)) == 1
-    checked = only(found, AUTHORIZER)["JwtConfiguration"]
-    clients = [stack.resolve(each.user_pool_client_id) for each in (web, phone)]
-    assert checked["Audience"] == clients
-    assert stack.resolve(pool.user_pool_id) in checked["Issuer"]["Fn::Join"][1]
-    assert found["Outputs"]["UserPoolClientId"]["Value"] == clients[0]
-
-
-def test_an_existing_pool_may_be_known_by_its_id_alone(stack: Stack) -> None:
-    pool = cognito.UserPool.from_user_pool_id(stack, "Users", "eu-central-1_abc")
-    client = cognito.UserPoolClient.from_user_pool_client_id(stack, "Web", "4711")
-    embed(stack, users=Users.of_pool(pool, client))
-    checked = only(template_of(stack), AUTHORIZER)["JwtConfiguration"]
-    assert checked["Audience"] == ["4711"]
-    assert "eu-central-1_abc" in json.dumps(checked["Issuer"])
+def test_users_of_an_existing_pool_come_by_its_clients(mall: Mall) -> None:
+    offers, sport = (
+        only(part(mall.template, name), AUTHORIZER)["JwtConfiguration"]
+        for name in ("Offers", "Sport")
+    )
+    clients = [mall.stack.resolve(each.user_pool_client_id) for each in mall.clients]
+    assert offers["Audience"] == clients
+    assert mall.template["Outputs"]["UserPoolClientId"]["Value"] == clients[0]
+    assert '{"Ref": "Users' in json.dumps(offers["Issuer"])
+    assert sport["Audience"] == ["4711"]
+    assert "eu-central-1_abc" in json.dumps(sport["Issuer"]), "known by its id alone"
 
 
 def test_a_pool_without_a_client_would_let_nobody_in(stack: Stack) -> None:
@@ -136,38 +123,33 @@ def test_users_of_a_pool_are_named_by_what_they_cannot_choose(stack: Stack) -> N
 # What else may be chosen
 
 
-def test_properties_override_those_of_a_stage(stack: Stack) -> None:
-    embed(
-        stack,
-        stage=DEV,
-        name="shop-eu",
-        retention=Duration.days(7),
-        longest_retention=Duration.days(30),
-        cors_origins=["https://shop.example.com"],
-    )
-    found = template_of(stack)
+def test_properties_override_those_of_a_stage(shop: Shop) -> None:
+    found = part(shop.template, "Timeline")
     assert setting(found, "RETENTION_DAYS") == "7"
     assert setting(found, "LONGEST_RETENTION_DAYS") == "30"
     browsers = only(found, "AWS::ApiGatewayV2::Api")["CorsConfiguration"]
     assert browsers["AllowOrigins"] == ["https://shop.example.com"]
-    assert kept(found) == {"Delete"}, "as the stage says"
-    services = {each["POWERTOOLS_SERVICE_NAME"] for each in variables(found).values()}
-    assert {service.rpartition("-")[0] for service in services} == {"fanfold-shop-eu"}
+    assert kept(found) == {"RetainExceptOnCreate"}
+    for function in of_type(found, FUNCTION).values():
+        service = function["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
+        assert service.rpartition("-")[0] == "fanfold-shop-eu"
+    for queue in of_type(found, QUEUE).values():
+        assert queue["Tags"] == [{"Key": "team", "Value": "feed"}]
 
 
 @pytest.mark.parametrize(
-    ("policy", "deletion"),
+    ("policy", "is_kept"),
     [
-        (RemovalPolicy.DESTROY, "Delete"),
-        (RemovalPolicy.RETAIN, "RetainExceptOnCreate"),
-        (RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE, "RetainExceptOnCreate"),
+        (None, False),  # as the stage says
+        (RemovalPolicy.DESTROY, False),
+        (RemovalPolicy.RETAIN, True),
+        (RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE, True),
     ],
 )
 def test_the_removal_policy_is_that_of_all_that_holds_data(
-    stack: Stack, policy: RemovalPolicy, deletion: str
+    policy: RemovalPolicy | None, is_kept: bool
 ) -> None:
-    embed(stack, removal_policy=policy)
-    assert kept(template_of(stack)) == {deletion}
+    assert Properties(removal_policy=policy).applied_to(DEV).keep_data is is_kept
 
 
 @pytest.mark.parametrize(
@@ -192,74 +174,56 @@ def test_a_property_that_cannot_be_meant_is_refused(
         embed(stack, **properties)
 
 
-def test_alarms_go_to_the_topic_of_the_app_which_counts_as_heard(stack: Stack) -> None:
-    topic = sns.Topic(stack, "Pager")
-    timeline = embed(stack, stage=PROD, alarm_topic=topic)
-    found = template_of(stack)
-    assert timeline.alarm_topic is topic
-    assert len(resources(found, "AWS::SNS::Topic")) == 1
+def test_alarms_go_to_the_topic_of_the_app_which_counts_as_heard(mall: Mall) -> None:
+    assert mall.sport.alarm_topic is mall.topic
+    found = part(mall.template, "Sport")
+    assert not resources(found, "AWS::SNS::Topic")
     for alarm in of_type(found, ALARM).values():
-        assert alarm["AlarmActions"] == [stack.resolve(topic.topic_arn)]
+        assert alarm["AlarmActions"] == [mall.stack.resolve(mall.topic.topic_arn)]
 
 
 def test_a_key_of_the_app_encrypts_tables_and_queues_and_every_function_may_use_it(
-    stack: Stack,
+    shop: Shop,
 ) -> None:
-    key = kms.Key(stack, "Key")
-    embed(stack, encryption_key=key)
-    found = template_of(stack)
-    arn = stack.resolve(key.key_arn)
-    for table in of_type(found, TABLE).values():
+    arn = shop.resolved(shop.key.key_arn)
+    for table in of_type(shop.template, TABLE).values():
         assert table["SSESpecification"] == {"SSEEnabled": True, "SSEType": "KMS"}
         assert table["Replicas"][0]["SSESpecification"] == {"KMSMasterKeyId": arn}
-    for queue in of_type(found, QUEUE).values():
+    for queue in of_type(shop.template, QUEUE).values():
         assert queue["KmsMasterKeyId"] == arn
     for function in ("Api", "Timeline", "Plan", "Deliver", "Relate", "Sweep"):
-        assert "kms:Decrypt" in allowed(found, f"Timeline{function}FunctionRole")
+        assert "kms:Decrypt" in allowed(shop.template, f"Timeline{function}FunctionRole")
 
 
-def test_a_permissions_boundary_bounds_every_role(stack: Stack) -> None:
-    boundary = iam.ManagedPolicy.from_managed_policy_name(stack, "Boundary", "developers")
-    embed(stack, permissions_boundary=boundary)
-    bound = stack.resolve(boundary.managed_policy_arn)
-    roles = of_type(template_of(stack), "AWS::IAM::Role").values()
+def test_a_permissions_boundary_bounds_every_role(shop: Shop) -> None:
+    roles = of_type(part(shop.template, "Timeline"), "AWS::IAM::Role").values()
+    bound = shop.resolved(shop.boundary.managed_policy_arn)
     assert [role["PermissionsBoundary"] for role in roles] == [bound] * 6
 
 
-def test_the_options_of_tables_are_those_of_the_template(stack: Stack) -> None:
-    options = TableOptions(
-        point_in_time_recovery=False,
-        deletion_protection=True,
-        contributor_insights=True,
-        max_write_request_units=20_000,
-        daily_write_units=1_000_000,
-    )
-    embed(stack, tables=options)
-    found = template_of(stack)
-    assert protected(found) == {True}
-    tables = of_type(found, TABLE).values()
+def test_the_options_of_tables_are_those_of_the_template(shop: Shop) -> None:
+    assert protected(shop.template) == {True}
+    tables = of_type(shop.template, TABLE).values()
     for table in tables:
         recovery = table["Replicas"][0]["PointInTimeRecoverySpecification"]
         assert recovery["PointInTimeRecoveryEnabled"] is False
     limits = [each.get("WriteOnDemandThroughputSettings") for each in tables]
     assert limits.count({"MaxWriteRequestUnits": 20_000}) == 2
-    assert 1_000_000 in [each["Threshold"] for each in of_type(found, ALARM).values()]
+    assert 1_000_000 in [each["Threshold"] for each in of_type(shop.template, ALARM).values()]
+
+
+def test_without_streams_there_is_nothing_to_grant(mall: Mall) -> None:
+    with pytest.raises(StageError, match="tables=TableOptions"):
+        mall.sport.grant_streams(iam.AccountRootPrincipal())
 
 
 # Who may send to the publish queue
 
 
-def test_senders_are_bound_to_whom_they_may_act_for(stack: Stack) -> None:
-    role = iam.Role(stack, "News", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
-    senders = [
-        Sender.role(role, "news-*", "tv", ref_ids=("news:*", "tv:*")),
-        Sender("AIDAEXAMPLEOPS", ("*",)),
-    ]
-    embed(stack, senders=senders).grant_publish(role)
-    found = template_of(stack)
-    role_id = next(each for each in resources(found, "AWS::IAM::Role") if each.startswith("News"))
-    text = setting(found, "SENDERS")["Fn::Join"][1]
-    assert text == [{"Fn::GetAtt": [role_id, "RoleId"]}, "=news-* tv/news:* tv:*,AIDAEXAMPLEOPS=*"]
+def test_senders_are_bound_to_whom_they_may_act_for(shop: Shop) -> None:
+    role = next(each for each in resources(shop.template, "AWS::IAM::Role") if "News" in each)
+    text = setting(part(shop.template, "Timeline"), "SENDERS")["Fn::Join"][1]
+    assert text == [{"Fn::GetAtt": [role, "RoleId"]}, "=news-* tv/news:* tv:*,AIDAEXAMPLEOPS=*"]
 
 
 @pytest.mark.parametrize(

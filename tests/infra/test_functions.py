@@ -3,8 +3,6 @@
 import importlib.util
 from pathlib import Path
 
-import pytest
-
 from fanfold.doctor.recheck import MOMENT_SECONDS
 from fanfold.settings import Settings
 from tests.infra.template import (
@@ -13,7 +11,6 @@ from tests.infra.template import (
     of_type,
     only,
     setting,
-    synthesized,
     updated_before,
     variables,
 )
@@ -49,9 +46,8 @@ def test_every_handler_exists(dev: Template) -> None:
         assert f"def {attribute}(" in Path(spec.origin).read_text(encoding="utf-8")
 
 
-def test_with_boto3_deliver_has_a_whole_vcpu(dev: Template) -> None:
-    back = synthesized(transport="boto3")
-    for template, transport, memory in ((dev, "libcurl", 512), (back, "boto3", 1769)):
+def test_with_boto3_deliver_has_a_whole_vcpu(dev: Template, chosen: Template) -> None:
+    for template, transport, memory in ((dev, "libcurl", 512), (chosen, "boto3", 1769)):
         assert functions(template)["deliver"]["MemorySize"] == memory
         assert setting(template, "TRANSPORT") == transport
 
@@ -101,27 +97,15 @@ def test_two_stages_in_one_account_have_different_service_names(
     assert len(set(names)) == 2 * len(EXPECTED)
 
 
-@pytest.mark.parametrize(
-    ("variable", "default", "chosen"),
-    [
+def test_what_the_stage_decides_is_what_all_functions_know(dev: Template, chosen: Template) -> None:
+    for variable, default, other in (
         ("USER_CLAIM", "sub", "username"),
         ("POST_READERS", "users", "publisher"),
         ("FOLLOWER_READERS", "publisher", "users"),
         ("BACKFILL", "30", "0"),
-        ("RELATION_WORKER_RATE", "2000", "50"),
-    ],
-)
-def test_what_the_stage_decides_is_what_all_functions_know(
-    dev: Template, variable: str, default: str, chosen: str
-) -> None:
-    other = synthesized(
-        user_claim="username",
-        post_readers="publisher",
-        follower_readers="users",
-        backfill="0",
-        max_write_request_units="1000",  # of which RELATE has its share
-    )
-    assert (setting(dev, variable), setting(other, variable)) == (default, chosen)
+        ("RELATION_WORKER_RATE", "2000", "500"),
+    ):
+        assert (setting(dev, variable), setting(chosen, variable)) == (default, other), variable
 
 
 def test_every_function_has_its_own_log_group_and_the_stage_decides_how_long_it_keeps_logs(

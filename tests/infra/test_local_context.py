@@ -7,16 +7,9 @@ from infra.stage_checks import StageError
 from infra.stages import LOCAL, Stage
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {},
-        {"backfill": "10", "cors_origins": "http://localhost:5173"},
-        {"transport": "boto3", "follower_readers": "users"},
-    ],
-)
-def test_a_value_that_an_engine_can_have_is_taken(values: dict[str, str]) -> None:
-    check(values)
+def test_a_value_that_an_engine_can_have_is_taken() -> None:
+    check({})
+    check({"backfill": "10", "cors_origins": "http://localhost:5173", "transport": "boto3"})
 
 
 @pytest.mark.parametrize(

@@ -4,17 +4,25 @@ import copy
 import json
 
 import pytest
-from aws_cdk import assertions
 
-from tests.infra.template import Template, make_stack, of_type, resources, synthesized
+from infra.context import choose
+from infra.stack import FanfoldStack
+from tests.infra.template import Template, make_stack, of_type, resources, template_of
 
 TABLE, POOL = "AWS::DynamoDB::GlobalTable", "AWS::Cognito::UserPool"
 HOLD_DATA = (TABLE, "AWS::SQS::Queue", POOL, "AWS::Logs::LogGroup")
 PROD = {"stage": "prod", "user_pool": "true", "alarms_unwatched": "true"}
 
 
-def test_prod_keeps_what_holds_data_and_nothing_else_even_if_a_first_deploy_is_taken_back() -> None:
-    for template in (synthesized(**PROD), synthesized(**PROD, first_deploy="true")):
+@pytest.fixture(scope="module")
+def first() -> FanfoldStack:
+    return make_stack(**PROD, first_deploy="true")
+
+
+def test_prod_keeps_what_holds_data_and_nothing_else_even_if_a_first_deploy_is_taken_back(
+    pooled: Template, first: FanfoldStack
+) -> None:
+    for template in (pooled, template_of(first)):
         assert set(HOLD_DATA) <= {each["Type"] for each in template["Resources"].values()}
         for resource in template["Resources"].values():
             policy = resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy")
@@ -24,11 +32,11 @@ def test_prod_keeps_what_holds_data_and_nothing_else_even_if_a_first_deploy_is_t
                 assert policy in ((None, None), ("Delete", "Delete"))
 
 
-def test_what_stays_behind_is_in_nobodys_way() -> None:
+def test_what_stays_behind_is_in_nobodys_way(pooled: Template) -> None:
     named = [
         properties[name]
         for kind in HOLD_DATA
-        for properties in of_type(synthesized(**PROD), kind).values()
+        for properties in of_type(pooled, kind).values()
         for name in ("TableName", "QueueName", "UserPoolName", "LogGroupName")
         if name in properties
     ]
@@ -42,30 +50,25 @@ def test_dev_deletes_what_holds_data(dev: Template) -> None:
             assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Delete"
 
 
-def test_a_first_deploy_differs_in_its_protections_alone() -> None:
-    kept, first = copy.deepcopy(synthesized(**PROD)), synthesized(**PROD, first_deploy="true")
-    assert kept != first
+def test_a_first_deploy_differs_in_its_protections_alone(
+    pooled: Template, first: FanfoldStack
+) -> None:
+    kept = copy.deepcopy(pooled)
+    assert kept != template_of(first)
     for table in of_type(kept, TABLE).values():
         table["Replicas"][0]["DeletionProtectionEnabled"] = False
     for pool in of_type(kept, POOL).values():
         pool["DeletionProtection"] = "INACTIVE"
-    assert kept == first
+    assert kept == template_of(first)
 
 
-@pytest.mark.parametrize(
-    ("context", "is_protected"),
-    [(PROD, True), ({**PROD, "first_deploy": "true"}, False), ({"stage": "dev"}, False)],
-    ids=["prod", "first deploy", "dev"],
-)
-def test_only_the_ordinary_deploy_of_prod_protects_the_stack_itself(
-    context: dict[str, str], is_protected: bool
-) -> None:
-    stack = make_stack(**context)
-    assert stack.termination_protection is is_protected
-    said = assertions.Annotations.from_stack(stack).find_warning(
-        "*", assertions.Match.string_like_regexp("no protection .* deploy again without")
-    )
-    assert len(said) == ("first_deploy" in context)
+def test_only_the_ordinary_deploy_of_prod_protects_the_stack_itself(first: FanfoldStack) -> None:
+    assert not choose({"stage": "dev"}).is_protected
+    for stack, is_protected in ((make_stack(**PROD), True), (first, False)):
+        assert stack.termination_protection is is_protected
+        said = [each for each in stack.node.metadata if each.type == "aws:cdk:warning"]
+        assert bool(said) is not is_protected
+        assert all("deploy again without first_deploy" in str(each.data) for each in said)
 
 
 def test_no_deploy_sets_the_warm_throughput_which_could_not_be_rolled_back(

@@ -6,12 +6,10 @@ from fanfold import names
 from fanfold.budgets import Budget
 from tests.infra.template import (
     Template,
-    functions,
     of_type,
     output_id,
     resources,
     setting,
-    synthesized,
     variables,
 )
 
@@ -114,18 +112,11 @@ def test_lanes_have_the_workers_and_rates_of_the_stages_budget(
     assert set(workers(dev).values()) == {2}
 
 
-def test_a_stage_may_set_the_workers_of_every_queue_and_bulk_keeps_to_85_percent_together() -> None:
-    template = synthesized(
-        concurrency="100",
-        max_write_request_units="10000",
-        publish_concurrency="3",
-        express_concurrency="40",
-        bulk_concurrency="10",
-        relation_concurrency="2",
-    )
-    assert workers(template) == {"Publish": 3, "Express": 40, "Bulk": 10, "Relation": 2}
-    given = functions(template)["deliver"]["Environment"]["Variables"]
-    assert given["BULK_WORKER_RATE"] == "850"
+def test_a_stage_may_set_the_workers_of_every_queue_and_bulk_keeps_to_85_percent_together(
+    chosen: Template,
+) -> None:
+    assert workers(chosen) == {"Publish": 3, "Express": 40, "Bulk": 10, "Relation": 2}
+    assert setting(chosen, "BULK_WORKER_RATE") == "850"
 
 
 def test_queues_and_the_topic_require_tls(template: Template) -> None:

@@ -10,6 +10,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,10 +52,14 @@ FROM_CODE = ((SOURCE_FUNCTION, (FUNCTION_ARN,)),)
 WILDCARDS = {"*": "in a VPC: AWS takes no resource for the actions that attach a function"}
 
 
-@pytest.fixture(scope="module", params=names.TRANSPORTS)
+# Some seconds each.
+walked = cache(walk)
+
+
+@pytest.fixture(params=names.TRANSPORTS)
 def record(request: pytest.FixtureRequest) -> Record:
     """What each function needs, by one of the transports."""
-    return walk(request.param)
+    return walked(request.param)
 
 
 def missing(needed: set[Need], held: Sequence[Grant]) -> set[Need]:
@@ -153,7 +158,7 @@ def wildcards(held: Sequence[Grant]) -> set[str]:
 
 
 def test_with_a_key_and_a_vpc_each_function_may_use_them_as_far_as_it_needs(stack: Stack) -> None:
-    record = walk(names.LIBCURL)
+    record = walked(names.LIBCURL)
     network, key_ = Network(vpc=ec2.Vpc(stack, "Vpc", max_azs=1)), kms.Key(stack, "Key")
     embed(stack, encryption_key=key_, network=network)
     template = template_of(stack)
@@ -231,8 +236,8 @@ def without(policy: Template, number: int) -> Template:
     return {**policy, "Statement": statements}
 
 
-def test_a_second_judge_says_the_same(record: Record, dev: Template, judge: Judge) -> None:
-    needed = all_needed(record, dev)
+def test_a_second_judge_says_the_same(dev: Template, judge: Judge) -> None:
+    needed = all_needed(walked(names.LIBCURL), dev)
     everything = sorted({need for each in needed.values() for need in each})
     judged = policies(dev)
     questions = [(module, need) for module in judged for need in everything]

@@ -174,6 +174,7 @@ def test_a_stage_keeps_all_rules_except_those_with_a_reason(case: str) -> None:
     assert_accepted(found | linted(template), EVERYWHERE + accepted)
 
 
+@pytest.mark.thorough
 def test_a_finding_without_a_reason_fails() -> None:
     _, found = judge({"stage": "dev"})
     by_nag = [each for each in (*EVERYWHERE, *OF_POOLS) if each.rule != "W3005"]

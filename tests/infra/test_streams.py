@@ -2,14 +2,8 @@
 
 import json
 
-import pytest
-from aws_cdk import Stack
-from aws_cdk import aws_kms as kms
-
-from infra import StageError, TableOptions
-from tests.infra.foreign import allowed, embed, statements
-from tests.infra.template import Template, of_type, output_id, synthesized, template_of
-from tests.infra.test_grants import client_function
+from tests.infra.foreign import Shop, allowed, statements
+from tests.infra.template import Template, of_type, output_id
 
 TABLE = "AWS::DynamoDB::GlobalTable"
 
@@ -28,36 +22,27 @@ def test_nothing_is_streamed_unless_asked_for(template: Template) -> None:
 
 
 def test_entries_and_posts_are_streamed_with_what_they_were_before_and_no_table_is_replaced(
-    dev: Template,
+    dev: Template, chosen: Template
 ) -> None:
-    found = synthesized(streams="true")
-    tables = {name: output_id(found, f"{name}Table") for name in ("Timelines", "Posts")}
+    tables = {name: output_id(chosen, f"{name}Table") for name in ("Timelines", "Posts")}
     both = {"StreamViewType": "NEW_AND_OLD_IMAGES"}
-    assert streamed(found) == dict.fromkeys(tables.values(), both)
+    assert streamed(chosen) == dict.fromkeys(tables.values(), both)
     for name, id_ in tables.items():
-        arn = found["Outputs"][f"{name}StreamArn"]["Value"]
+        arn = chosen["Outputs"][f"{name}StreamArn"]["Value"]
         assert arn == {"Fn::GetAtt": [id_, "StreamArn"]}
-    assert of_type(found, TABLE).keys() == of_type(dev, TABLE).keys()
+    assert of_type(chosen, TABLE).keys() == of_type(dev, TABLE).keys()
 
 
-def test_a_consumer_may_read_both_streams_and_no_table_and_decrypt(stack: Stack) -> None:
-    key = kms.Key(stack, "Key")
-    timeline = embed(stack, tables=TableOptions(streams=True), encryption_key=key)
-    timeline.grant_streams(client_function(stack))
-    found = template_of(stack)
-    assert {each for each in allowed(found, "Reader") if each.startswith("dynamodb:")} == {
+def test_a_consumer_may_read_both_streams_and_no_table_and_decrypt(shop: Shop) -> None:
+    may = allowed(shop.template, "Consumer")
+    assert {each for each in may if each.startswith("dynamodb:")} == {
         "dynamodb:DescribeStream",
         "dynamodb:GetRecords",
         "dynamodb:GetShardIterator",
         "dynamodb:ListStreams",
     }
-    assert "kms:Decrypt" in allowed(found, "Reader")
-    granted = statements(found, "Reader")
+    assert "kms:Decrypt" in may
+    granted = statements(shop.template, "Consumer")
     on = json.dumps([each["Resource"] for each in granted if "ListStreams" not in str(each)])
-    for table in (timeline.timelines_table, timeline.posts_table):
-        assert json.dumps(stack.resolve(table.table_stream_arn)) in on
-
-
-def test_without_streams_there_is_nothing_to_grant(stack: Stack) -> None:
-    with pytest.raises(StageError, match="tables=TableOptions"):
-        embed(stack).grant_streams(client_function(stack))
+    for table in (shop.timeline.timelines_table, shop.timeline.posts_table):
+        assert json.dumps(shop.resolved(table.table_stream_arn)) in on

@@ -1,6 +1,7 @@
 """What a team asks of all that is deployed, as properties in an app and as values of `-c`."""
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -8,15 +9,15 @@ from aws_cdk import Stack, Token
 from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 
 from infra import Domain, Network
 from infra.context import choose
+from infra.stack import FanfoldStack
 from infra.stage_checks import StageError
-from tests.infra.foreign import embed, statements
+from tests.infra.foreign import Shop, embed, foreign_stack, part, statements
 from tests.infra.template import (
     Template,
     functions,
@@ -25,7 +26,6 @@ from tests.infra.template import (
     of_type,
     only,
     resources,
-    synthesized,
     template_of,
 )
 
@@ -53,27 +53,27 @@ BY_IDS = {
 
 
 @pytest.fixture(scope="module")
-def by_ids() -> Template:
+def own_stack() -> FanfoldStack:
     """The app's own stack with all of it."""
-    return synthesized(**BY_IDS)
+    return make_stack(**BY_IDS)
+
+
+@pytest.fixture(scope="module")
+def by_ids(own_stack: FanfoldStack) -> Template:
+    return template_of(own_stack)
 
 
 # Its key and its bounds
 
 
-def test_services_that_encrypt_in_nobodys_name_may_use_the_apps_key(stack: Stack) -> None:
-    key = kms.Key(stack, "Key")
-    timeline = embed(stack, encryption_key=key)
-    bus, pattern = events.EventBus(stack, "Bus"), events.EventPattern(source=["shop"])
-    timeline.publish_events("Shop", event_bus=bus, event_pattern=pattern)
-    found = template_of(stack)
-    arn = stack.resolve(key.key_arn)
+def test_services_that_encrypt_in_nobodys_name_may_use_the_apps_key(shop: Shop) -> None:
+    arn, found = shop.resolved(shop.key.key_arn), part(shop.template, "Timeline")
     groups = of_type(found, "AWS::Logs::LogGroup").values()
     assert [group["KmsKeyId"] for group in groups] == [arn] * (len(FUNCTIONS) + 1)
     assert only(found, "AWS::SNS::Topic")["KmsMasterKeyId"] == arn
     may = {
         json.dumps(each["Principal"]["Service"]): each
-        for each in only(found, "AWS::KMS::Key")["KeyPolicy"]["Statement"]
+        for each in only(shop.template, "AWS::KMS::Key")["KeyPolicy"]["Statement"]
         if "Service" in each["Principal"]
     }
     logs = next(each for service, each in may.items() if "logs." in service)
@@ -101,10 +101,9 @@ def test_the_boundary_is_that_of_every_role_even_of_those_that_cdk_makes(by_ids:
     assert all("policy/developers" in json.dumps(each["PermissionsBoundary"]) for each in roles)
 
 
-def test_the_boundary_may_be_named_by_its_arn() -> None:
-    arn = f"arn:aws:iam::{ACCOUNT}:policy/teams/developers"
-    for role in of_type(synthesized(permissions_boundary=arn), "AWS::IAM::Role").values():
-        assert role["PermissionsBoundary"] == arn
+def test_the_boundary_may_be_named_by_its_arn(chosen: Template) -> None:
+    for role in of_type(chosen, "AWS::IAM::Role").values():
+        assert role["PermissionsBoundary"] == f"arn:aws:iam::{ACCOUNT}:policy/teams/developers"
 
 
 # Its network
@@ -129,42 +128,66 @@ def test_lambda_may_attach_them_and_they_get_no_other_right_by_it(by_ids: Templa
         assert all(action.startswith("ec2:") for action in actions)
 
 
-def test_in_a_vpc_functions_share_a_security_group_that_nobody_may_enter(stack: Stack) -> None:
-    embed(stack, network=Network(vpc=ec2.Vpc(stack, "Vpc", max_azs=2)))
-    found = template_of(stack)
-    assert "SecurityGroupIngress" not in only(found, "AWS::EC2::SecurityGroup")
-    assert not of_type(found, "AWS::EC2::SecurityGroupIngress")
-    assert not of_type(found, "AWS::EC2::VPCEndpoint")
-    used = [each["VpcConfig"] for each in functions(found).values()]
+@pytest.fixture(scope="module")
+def placed() -> Template:
+    """One timeline in a VPC, with an address beside; one with endpoints, and one address alone."""
+    stack = foreign_stack()
+    bare, led = (ec2.Vpc(stack, name, max_azs=2) for name in ("Bare", "Led"))
+    certificate = acm.Certificate.from_certificate_arn(stack, "Certificate", CERTIFICATE)
+    news = embed(
+        stack,
+        "News",
+        network=Network(vpc=bare),
+        domain=Domain(name="api.example.com", certificate=certificate),
+    )
+    news.add_outputs()
+    assert news.api_url == "https://api.example.com"
+    embed(
+        stack,
+        "Sport",
+        network=Network(
+            vpc=led,
+            subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
+            security_groups=[ec2.SecurityGroup(stack, "Group", vpc=led)],
+            endpoints=True,
+        ),
+        domain=Domain(
+            name="sport.example.com",
+            certificate=certificate,
+            mtls=trusted(stack),
+            default_endpoint=False,
+        ),
+    )
+    return template_of(stack)
+
+
+def test_in_a_vpc_functions_share_a_security_group_that_nobody_may_enter(placed: Template) -> None:
+    news = part(placed, "News")
+    ((group, properties),) = of_type(news, "AWS::EC2::SecurityGroup").items()
+    assert "SecurityGroupIngress" not in properties
+    entries = of_type(placed, "AWS::EC2::SecurityGroupIngress").values()
+    assert not [entry for entry in entries if group in json.dumps(entry)]
+    used = [each["VpcConfig"] for each in functions(news).values()]
     assert used == [used[0]] * len(FUNCTIONS)
     assert len(used[0]["SubnetIds"]) == 2
 
 
-def test_endpoints_lead_to_all_that_functions_call(stack: Stack) -> None:
-    vpc = ec2.Vpc(stack, "Vpc", max_azs=2)
-    group = ec2.SecurityGroup(stack, "Group", vpc=vpc)
-    network = Network(
-        vpc=vpc,
-        subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
-        security_groups=[group],
-        endpoints=True,
-    )
-    embed(stack, network=network)
-    found = template_of(stack)
-    endpoints = of_type(found, "AWS::EC2::VPCEndpoint").values()
+def test_endpoints_lead_to_all_that_functions_call_if_they_are_asked_for(placed: Template) -> None:
+    endpoints = of_type(placed, "AWS::EC2::VPCEndpoint").values()
     assert sorted((each["VpcEndpointType"], service_of(each)) for each in endpoints) == [
         ("Gateway", "dynamodb"),
         ("Interface", "lambda"),
         ("Interface", "sqs"),
     ]
-    functions_only = stack.resolve(group.security_group_id)
-    entries = of_type(found, "AWS::EC2::SecurityGroupIngress").values()
+    (vpc,) = {each["VpcId"]["Ref"] for each in endpoints}
+    assert vpc.startswith("Led")
+    for each in endpoints:
+        assert each["VpcEndpointType"] == "Gateway" or each["PrivateDnsEnabled"] is True
+    entries = of_type(placed, "AWS::EC2::SecurityGroupIngress").values()
     assert len(entries) == 2
     for entry in entries:
         assert (entry["FromPort"], entry["ToPort"]) == (443, 443)
-        assert entry["SourceSecurityGroupId"] == functions_only
-    for each in endpoints:
-        assert each["VpcEndpointType"] == "Gateway" or each["PrivateDnsEnabled"] is True
+        assert entry["SourceSecurityGroupId"]["Fn::GetAtt"][0].startswith("Group")
 
 
 def service_of(endpoint: Template) -> str:
@@ -176,42 +199,38 @@ def service_of(endpoint: Template) -> str:
 # Its address
 
 
-def domain(stack: Stack, name: str = "api.example.com", **properties: Any) -> Domain:
-    certificate = acm.Certificate.from_certificate_arn(stack, "Certificate", CERTIFICATE)
-    return Domain(name=name, certificate=certificate, **properties)
-
-
 def trusted(stack: Stack) -> gateway.MTLSConfig:
     """The certificates that clients must present."""
     return gateway.MTLSConfig(bucket=s3.Bucket(stack, "Trust"), key="cas.pem")
 
 
-def test_a_domain_is_the_address_of_the_api(stack: Stack) -> None:
-    timeline = embed(stack, domain=domain(stack))
-    timeline.add_outputs()
-    assert timeline.api_url == "https://api.example.com"
-    found = template_of(stack)
-    assert found["Outputs"]["ApiUrl"]["Value"] == "https://api.example.com"
-    ((domain_id, placed),) = of_type(found, "AWS::ApiGatewayV2::DomainName").items()
-    assert placed["DomainName"] == "api.example.com"
-    (configured,) = placed["DomainNameConfigurations"]
+def domain(stack: Stack, name: str = "api.example.com", **properties: Any) -> Domain:
+    certificate = acm.Certificate.from_certificate_arn(stack, "Certificate", CERTIFICATE)
+    return Domain(name=name, certificate=certificate, **properties)
+
+
+def test_a_domain_is_the_address_of_the_api(placed: Template) -> None:
+    news = part(placed, "News")
+    assert placed["Outputs"]["ApiUrl"]["Value"] == "https://api.example.com"
+    ((domain_id, named),) = of_type(news, "AWS::ApiGatewayV2::DomainName").items()
+    assert named["DomainName"] == "api.example.com"
+    (configured,) = named["DomainNameConfigurations"]
     assert configured["CertificateArn"] == CERTIFICATE
     assert configured["SecurityPolicy"] == "TLS_1_2"
     target = {"Fn::GetAtt": [domain_id, "RegionalDomainName"]}
-    assert found["Outputs"]["ApiDomainTarget"]["Value"] == target
-    (mapping,) = resources(found, "AWS::ApiGatewayV2::ApiMapping").values()
-    (stage_id,) = of_type(found, "AWS::ApiGatewayV2::Stage")
+    assert placed["Outputs"]["ApiDomainTarget"]["Value"] == target
+    (mapping,) = resources(news, "AWS::ApiGatewayV2::ApiMapping").values()
+    (stage_id,) = of_type(news, "AWS::ApiGatewayV2::Stage")
     assert mapping["Properties"]["Stage"] == "$default"
     assert stage_id in mapping["DependsOn"]
-    assert only(found, "AWS::ApiGatewayV2::Api")["DisableExecuteApiEndpoint"] is False
+    assert only(news, "AWS::ApiGatewayV2::Api")["DisableExecuteApiEndpoint"] is False
 
 
-def test_a_domain_can_be_the_only_address_and_ask_for_certificates(stack: Stack) -> None:
-    embed(stack, domain=domain(stack, mtls=trusted(stack), default_endpoint=False))
-    found = template_of(stack)
-    placed = only(found, "AWS::ApiGatewayV2::DomainName")
-    assert "cas.pem" in json.dumps(placed["MutualTlsAuthentication"]["TruststoreUri"])
-    assert only(found, "AWS::ApiGatewayV2::Api")["DisableExecuteApiEndpoint"] is True
+def test_a_domain_can_be_the_only_address_and_ask_for_certificates(placed: Template) -> None:
+    sport = part(placed, "Sport")
+    named = only(sport, "AWS::ApiGatewayV2::DomainName")
+    assert "cas.pem" in json.dumps(named["MutualTlsAuthentication"]["TruststoreUri"])
+    assert only(sport, "AWS::ApiGatewayV2::Api")["DisableExecuteApiEndpoint"] is True
 
 
 def test_a_domain_that_asks_for_certificates_must_be_the_only_address(stack: Stack) -> None:
@@ -234,15 +253,16 @@ def test_the_app_takes_a_domain_by_its_name(by_ids: Template, dev: Template) -> 
 # Its tags
 
 
-def test_tags_are_those_of_the_stack_and_of_every_resource(by_ids: Template) -> None:
+def test_tags_are_those_of_the_stack_and_of_every_resource(
+    own_stack: FanfoldStack, by_ids: Template
+) -> None:
     given = {"team": "feed", "cost-center": "47/11"}
     for kind in TAGGED:
         found = of_type(by_ids, kind).values()
         assert found
         assert all(tags_of(each) == given for each in found)
-    stack = make_stack(**BY_IDS)
-    assert stack.tags.tag_values() == given
-    assert stack.termination_protection
+    assert own_stack.tags.tag_values() == given
+    assert own_stack.termination_protection
 
 
 TAGGED = (
@@ -266,12 +286,6 @@ def tags_of(resource: Template) -> dict[str, str]:
     return tags if isinstance(tags, dict) else {each["Key"]: each["Value"] for each in tags}
 
 
-def test_tags_may_be_given_as_a_property(stack: Stack) -> None:
-    embed(stack, tags={"team": "feed"})
-    for queue in of_type(template_of(stack), "AWS::SQS::Queue").values():
-        assert tags_of(queue) == {"team": "feed"}
-
-
 # Without it
 
 
@@ -283,7 +297,7 @@ def test_whoever_leaves_all_of_it_out_has_none_of_it(dev: Template) -> None:
         assert word not in text
 
 
-def test_on_a_local_engine_key_network_and_domain_are_left_out() -> None:
+def test_on_a_local_engine_its_functions_run_here_without_key_network_and_domain() -> None:
     stack = Stack(make_app(**{"fanfold:local": "true"}), "Shop")
     timeline = embed(
         stack,
@@ -293,7 +307,10 @@ def test_on_a_local_engine_key_network_and_domain_are_left_out() -> None:
         permissions_boundary=iam.ManagedPolicy.from_managed_policy_name(stack, "Bound", "devs"),
     )
     assert Token.is_unresolved(timeline.api_url)
-    text = json.dumps(template_of(stack))
+    found = template_of(stack)
+    runtime = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    assert {each["Runtime"] for each in functions(part(found, "Timeline")).values()} == {runtime}
+    text = json.dumps(found)
     for word in (KEY, "VpcConfig", "AWS::ApiGatewayV2::DomainName"):
         assert word not in text
 
