@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from mutants import listing, running
-from mutants.listing import EQUIVALENT, LIST, MODULES, SIMULATION, Mutant, Verdict
+from mutants.listing import EQUIVALENT, LIST, SIMULATION, Mutant, Verdict
 
 MIN_SHARE = 0.95
 # The tests that are known to notice something are first run on the code as it is, so many at once.
@@ -119,20 +119,6 @@ def note(results: Iterable[Result]) -> None:
     )
 
 
-def extend() -> None:
-    """Add to the list what is chosen of each module and not listed yet."""
-    listed = listing.read()
-    sources = {each.source() for each in listed}
-    more = [
-        each
-        for file in MODULES
-        for each in listing.chosen(listing.possible(file))
-        if each.source() not in sources  # a guard may be the same change
-    ]
-    listing.write([*listed, *more])
-    print(f"{len(more)} mutants are new in {LIST.name}.")
-
-
 def main() -> int:
     """Try the list, or change it."""
     parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
@@ -144,14 +130,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, help="at most, for each that is not noticed before")
     parser.add_argument("--resume", type=Path, help="keep results in this file, and go on from it")
     parser.add_argument("--note", action="store_true", help="note who noticed, in the list")
-    parser.add_argument("--all", action="store_true", help="print every possible mutant, to pick")
-    parser.add_argument("--extend", action="store_true", help="add what is chosen by hash")
     options = parser.parse_args()
-    if options.all:
-        for file in [file for file in MODULES if options.only in file]:
-            for each in listing.possible(file):
-                print(f"@@ {each.name}\n{_shown(each)}")
-        return 0
     wanted = [
         each
         for each in listing.read()
@@ -161,9 +140,6 @@ def main() -> int:
     if not wanted:
         parser.error(f"{LIST.name} has none with {options.only!r}")
     try:
-        if options.extend:
-            extend()
-            return 0
         for each in wanted:
             each.source()
     except LookupError as error:

@@ -6,24 +6,16 @@ tells those that fit no longer.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
-
-from mutants.operators import Change, changes, optional_names
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = Path(__file__).with_name("mutants.diff")
 EQUIVALENT = "equivalent: "
 SIMULATION = "simulation"
 GUARD = "guard: "
-# One in so many of a module's possible mutants is listed; more guards in expressions, because
-# nothing else keeps a second worker from doing a thing twice.
-SHARE = 15
-CLAUSE_SHARE = 4
 
 _HEAD = """\
 # After `@@` what is changed; then who noticed it the last time, and is asked first (`--note`
@@ -31,8 +23,7 @@ _HEAD = """\
 # need not be whole lines; after `+` the mutant.
 #
 # `guard: ` and a sentence: this guard is taken out, and the simulation must notice, in worlds of
-# the `@kind` that may follow. Written by hand. The others are named for the function and the
-# operator, and chosen by `python -m mutants --extend`, or by hand.
+# the `@kind` that may follow. The others are named for the function and for what is changed.
 """
 
 # By what they take, a second to half a minute each.
@@ -196,7 +187,7 @@ class Mutant:
         if plain.count(self.old) != 1:
             raise LookupError(
                 f"{self.file} must hold the text of '{self.name}' exactly once; mend it in "
-                "mutants/mutants.diff, or take another one from `python -m mutants --all`."
+                "mutants/mutants.diff."
             )
         return plain.replace(self.old, self.new)
 
@@ -223,47 +214,6 @@ def tests_of(file: str) -> list[str]:
         *(f"tests/unit/test_{unit}.py" for unit in first),
         *(f"tests/integration/test_{each}.py" for each in integrations),
     ]
-
-
-def possible(file: str) -> Iterator[Mutant]:
-    """Every mutant that the operators make of a module, in the order of its source."""
-    folders = (ROOT / "fanfold", ROOT / "functions")
-    sources = (path.read_text() for folder in folders for path in folder.rglob("*.py"))
-    source = (ROOT / file).read_text()
-    for change in changes(source, optional_names(sources)):
-        old, new = _lines(source, change)
-        name = f"{change.function or 'module'}: {change.operator}"
-        yield Mutant(file, name, old, new)
-
-
-def _lines(source: str, change: Change) -> tuple[str, str]:
-    """The changed lines before and after, with as many lines before them as make them unique."""
-    start = source.rfind("\n", 0, change.start) + 1
-    end = source.find("\n", change.end)
-    while source.count(source[start:end]) > 1:
-        start = source.rfind("\n", 0, start - 1) + 1
-    old = source[start:end]
-    new = source[start : change.start] + change.text + source[change.end : end]
-    return old, "\n".join(line.rstrip() for line in new.split("\n"))
-
-
-def chosen(mutants: Iterable[Mutant]) -> list[Mutant]:
-    """The share of them that is listed, by hash: functions take turns until each has its share."""
-    clauses: list[Mutant] = []
-    others: list[Mutant] = []
-    for each in sorted(mutants, key=lambda each: sha256(repr(each.key).encode()).digest()):
-        (clauses if each.name.endswith(": clause") else others).append(each)
-    return [*_in_turn(clauses, CLAUSE_SHARE), *_in_turn(others, SHARE)]
-
-
-def _in_turn(mutants: list[Mutant], share: int) -> list[Mutant]:
-    turns: Counter[str] = Counter()
-    turn: dict[Mutant, int] = {}
-    for each in mutants:
-        function = each.name.partition(":")[0]
-        turn[each] = turns[function]
-        turns[function] += 1
-    return sorted(mutants, key=turn.__getitem__)[: -(-len(mutants) // share)]
 
 
 def read(path: Path = LIST) -> list[Mutant]:

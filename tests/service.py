@@ -357,7 +357,9 @@ class System(Stage):
             request["queryStringParameters"] = query
         request["headers"].update(headers or {})
         request["requestContext"]["timeEpoch"] = self.clock.ms - 1000 * seconds_ago
-        return self.ask(BY_KEY[request["routeKey"]], request)
+        key = request["routeKey"]
+        door = BY_KEY[key].door if key in BY_KEY else "api"
+        return Answer(self.door(door).handler(request, self.context), key)
 
     def publish(self, key: str = "post-1", *, user: str = "ada", **fields: Any) -> Answer:
         """Publish over HTTP; the `ref_id` is `ref_id_for(user, key)`."""

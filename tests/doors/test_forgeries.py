@@ -207,8 +207,9 @@ def test_without_verified_claims_no_route_does_anything_whatever_headers_pretend
     doors: Doors, loot: Loot, depth: int
 ) -> None:
     assert REQUESTS.keys() == {route.key for route in ROUTES}
+    others: list[Any] = [{}, [], "victim"] if depth < len(CLAIM) - 1 else []
     for route, request in REQUESTS.values():
-        for instead in (None, {}, [], "victim") if depth < len(CLAIM) - 1 else (None,):
+        for instead in (None, *others):
             event = with_claim(request, depth, instead)
             event["headers"] |= PRETENCES
             refuses(doors, loot, route, event)

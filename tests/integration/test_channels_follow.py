@@ -62,6 +62,13 @@ def test_a_follow_and_an_unfollow_keep_the_channel_by_every_door(system: System)
     assert row(system, "carl")["changes"] == {"N": "2"}
 
 
+def test_a_follow_by_a_door_with_an_old_head_is_accepted_and_noted(system: System) -> None:
+    assert system.follow("bob", "bea").status == 200  # the door knows an empty head now
+    look(system, system.promote("ada").version)
+    assert system.follow("bob").status == 200
+    assert noted(system) == {hash_of("ada")}
+
+
 def throttle(heads: KnownHead, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = lambda *_a, **_k: raise_(error("ThrottlingException"))  # noqa: E731
     monkeypatch.setattr(type(heads.table), "get", refused)

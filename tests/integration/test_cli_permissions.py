@@ -277,8 +277,10 @@ def test_a_day_on_aws_reads_tables_with_what_is_documented() -> None:
 
 
 READ = ("fanout list", "shards show", "channels list", "dlq list", "dlq drop", "doctor")
-WRITTEN = ("fanout resend", "fanout abandon", "dlq redrive", "shards grow", "channels add")
-WRITTEN += ("doctor --repair", "smoke", "seed")
+WRITTEN = (
+    *("fanout resend", "fanout abandon", "dlq redrive", "shards grow", "channels add"),
+    *("doctor --repair", "smoke", "seed"),
+)
 
 
 def test_reading_and_writing_what_a_key_encrypts_needs_what_is_documented() -> None:

@@ -100,7 +100,7 @@ def test_an_import_grows_no_further_than_the_stage_allows(system: System, graph:
 @pytest.mark.usefixtures("system")
 def test_an_import_retries_throttled_calls_inside_the_client_except_those_for_edges() -> None:
     following = seeding.following(Stack(REGION, None, outputs(), {"lambda": FakeLambda()}))
-    clients = following.edges.edges_table.client, following.follows.client
+    clients: list[Any] = [following.edges.edges_table.client, following.follows.client]
     attempts = [client.meta.config.retries["total_max_attempts"] for client in clients]
     assert attempts == [1, aws.ATTEMPTS]
 

@@ -207,7 +207,7 @@ BAD_REQUESTS: dict[str, tuple[str, int, str]] = {
     "a time of no offset": (
         '{"published_at": "2026-11-20T18:00:00.000"}',
         400,
-        "'published_at' is not a time of RFC 3339",
+        "write it like 2026-11-20T18:00:00.123Z or 2026-11-20T20:00:00+02:00.",
     ),
     "nested": ('{"body": ' + '{"x":' * 101 + "1" + "}" * 102, 400, "nested more than 100 levels"),
 }

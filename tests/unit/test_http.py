@@ -151,6 +151,15 @@ def test_any_other_token_names_nobody(claim: str, claims: dict[str, Any], senten
     assert sentence in problem["body"]
 
 
+def test_only_the_token_names_the_user() -> None:
+    content = event(
+        requestContext={},
+        headers={"sub": "ada", "x-user-id": "ada"},
+        queryStringParameters={"sub": "ada", "user_id": "ada"},
+    )
+    assert ask(lambda request: answer(200, {"user": request.user_id}), content)["statusCode"] == 401
+
+
 # The parts of a request
 
 
