@@ -27,8 +27,8 @@ WITH_STRAGGLER = re.compile(r"'[0-9a-g]{16}\.\d{10}\.[0-9a-f]{16}")
 
 TRACED = 10  # worlds of each kind
 
-# Of the 110 guards that are taken out in no special kind of world, 140 seeds miss 105, and 200 more
-# would miss two more. `make verify` draws thousands.
+# Of the 110 guards that stand in no special kind of world, 140 seeds notice that 105 are gone, and
+# 200 more notice two more. `make verify` draws thousands.
 BLOCKS = (range(40), pytest.param(range(40, 140), marks=pytest.mark.thorough))
 
 
