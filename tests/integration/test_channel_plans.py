@@ -334,6 +334,16 @@ def test_a_cold_container_that_cannot_read_the_head_pushes_what_is_small(
     assert (len(failed), system.ledger().state) == expected
 
 
+def test_a_throttled_entry_is_put_again_before_the_head_counts_it(
+    system: System, fail_first: FailFirst
+) -> None:
+    published(system, FOLLOWERS)
+    calls = fail_first(system.dynamodb, "batch_write_item", [THROTTLE] * 3)
+    assert system.take(order(system)) == []
+    assert_in_channel(system)
+    assert len(calls) == 4
+
+
 def test_an_entry_that_stays_throttled_fails_the_message_and_counts_nothing(
     system: System, fail_first: FailFirst
 ) -> None:

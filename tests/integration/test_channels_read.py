@@ -293,6 +293,56 @@ def test_a_memo_that_cannot_be_written_is_written_by_the_next_page(
 # Faults
 
 
+def test_after_an_unfollow_nothing_of_a_channel_is_shown_and_after_a_follow_all_of_it(
+    system: System,
+) -> None:
+    system.follow("bob")
+    system.promote("ada")
+    put(system, "one", 1)
+    assert read(system) == ["one"]
+    previous = system.timeline("bob").body["previous"]
+    system.unfollow("bob")
+    assert read(system) == []
+    assert read(system, after=previous) == []
+    assert system.http("timeline/count_unread", user="bob").body["unread"] == 0
+    put(system, "two", 0)
+    system.follow("bob")
+    later(system)
+    assert read(system) == ["two", "one"]
+
+
+def test_a_channel_that_is_back_after_a_mute_or_an_unfollow_repeats_nothing(system: System) -> None:
+    system.promote("ada")
+    system.follow("bob")
+    put(system, "one", 1)
+    push(system, "own", 2, "carl")
+    previous = system.timeline("bob").body["previous"]
+    for route in ("api/mute", "api/unmute", "api/unfollow", "api/follow"):
+        system.http(route, user="bob", path={"publisher_id": "ada"})
+        page = system.timeline("bob", after=previous)
+        assert shown(page) == []
+        previous = page.body["previous"]
+    put(system, "two", 0)
+    later(system)
+    assert read(system, after=previous) == ["two"]
+
+
+def test_a_demoted_channel_is_read_until_it_is_removed(system: System) -> None:
+    head = system.promote("ada")
+    system.follow("bob")
+    put(system, "one", 1)
+    assert read(system) == ["one"]
+    demoted = system.heads.demote("ada", until=EXPIRES_AT)
+    later(system)
+    assert read(system) == ["one"]
+    channel = demoted and demoted.of("ada")
+    assert channel
+    assert head.of("ada") != channel
+    assert system.heads.remove(channel)
+    later(system)
+    assert read(system) == []
+
+
 @pytest.mark.usefixtures("one")
 def test_a_channel_that_cannot_be_read_is_503_and_never_a_page_with_a_hole(system: System) -> None:
 

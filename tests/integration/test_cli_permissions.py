@@ -255,10 +255,14 @@ def test_dead_letters_need_what_is_documented(
     Path("letters").write_text(json.dumps(LINE))
     sent = system.sqs.send_message(QueueUrl=system.url("BulkDlq"), MessageBody="1")
     command, *more = line.format(letter=sent["MessageId"]).split()
-    if "--all" in more:  # permission to list them is not enough
-        denied = {(DEAD_LETTER_QUEUES, "ListMessageMoveTasks")}
-        assert run_with_documented("dlq", command, *more, like="dlq list") == (1, denied)
     assert run_with_documented("dlq", command, *more, like=f"dlq {command}") == (0, set())
+
+
+def test_permission_to_list_dead_letters_is_not_enough_to_drop_them(system: System) -> None:
+    system.sqs.send_message(QueueUrl=system.url("BulkDlq"), MessageBody="1")
+    drop = ("dlq", "drop", "--queue", "bulk", "--all", "--yes")
+    denied = {(DEAD_LETTER_QUEUES, "ListMessageMoveTasks")}
+    assert run_with_documented(*drop, like="dlq list") == (1, denied)
 
 
 @pytest.mark.usefixtures("tables")

@@ -219,6 +219,20 @@ def test_an_unmute_of_somebody_who_has_never_muted_leaves_its_time_alone(system:
     assert row(system, "bob").keys() == {"user_id"}
 
 
+@pytest.mark.parametrize("was_muted", [False, True])
+def test_a_mute_that_outlives_its_client_undoes_no_unmute_that_was_answered_since(
+    posts: System, was_muted: bool
+) -> None:
+    if was_muted:
+        mute(posts, "ada")
+        posts.clock.advance(60)
+    assert mute(posts, "ada", "unmute") == 204
+    assert mute(posts, "ada", seconds_ago=2) == 409
+    assert (seen(posts), muted(posts)) == (["bea", "ada"], [])
+    assert mute(posts, "ada", seconds_ago=1) == 204
+    assert (seen(posts), muted(posts)) == (["bea"], ["ada"])
+
+
 @pytest.mark.parametrize("verb", ["mute", "unmute"])
 def test_clients_do_not_repeat_a_mute_that_was_overtaken(posts: System, verb: str) -> None:
     """Sent again, it would be the latest, and undo what was answered meanwhile."""
