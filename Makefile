@@ -57,10 +57,10 @@ demo: $(READY) ## Deploy to a local engine and watch posts reach their followers
 quick: .venv/.ready ## Run the unit tests without sockets, in under a minute
 	@$(PYTEST) -m "not (network or thorough)" tests/unit tests/aws_model
 
-test: $(READY) ## Run the tests, in about ten minutes: everything once, and the main job end to end
+test: $(READY) ## Run the tests, in about five minutes: everything once, and the main job end to end
 	@$(if $(CPU_SECONDS),$(BIN)/python -P -m tools.cpu_limit $(CPU_SECONDS)) $(PYTEST) -m "not (thorough or slow or speed)"
 
-check: static test thorough ## What CI runs, in about 20 minutes: static checks and every deterministic test
+check: static test thorough ## What CI runs, in about 15 minutes: static checks and every deterministic test
 
 static: $(READY)
 	@echo "Linting."

@@ -22,8 +22,9 @@ WORLD = (
     "simulation",
 )
 LOCKS = ("requirements-dev.txt", "pyproject.toml")
-# What people read alone: `make test` and `make thorough` hold its links, examples and tables.
-PROSE = (".github", "*.md")
+# What people read alone, whose links, examples and tables `make test` and `make thorough` hold, and
+# what only runs targets of the Makefile.
+PROSE = (".ci", ".github", "*.md")
 # What the other tests are about.
 UNIT, BENCHES = ("tests/unit", "mutants"), ("tests/bench", "bench")
 # Of simulated worlds, what no bench and no other test uses.
