@@ -41,7 +41,10 @@ FAILURE = re.compile(r"^(?:(?:FAILED|ERROR) (?P<test>\S+)|(?P<seed>seed \d+: .*)
 
 @dataclass
 class _Run:
-    """A stage that runs now, in a session of its own: whatever it has started ends with it."""
+    """A stage that runs now, in a session of its own, so that its processes end with it.
+
+    A local engine has a session, too; one that a stage has left ends by itself.
+    """
 
     stage: Stage
     key: str
