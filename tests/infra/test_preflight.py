@@ -19,6 +19,7 @@ from moto import mock_aws
 from moto.cloudformation.models import cloudformation_backends
 from typer.testing import CliRunner
 
+from fanfold_cli import aws
 from fanfold_cli.app import app
 from fanfold_cli.commands import preflight as command
 from fanfold_cli.commands.preflight import ordinary_deploy
@@ -167,6 +168,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
     monkeypatch.setattr(BaseClient, "_make_api_call", call)
     monkeypatch.setattr(command, "synthesize", lambda context: assembled(*context))
+    # Otherwise it would keep the profile of an earlier test.
+    monkeypatch.setattr(aws, "_session", aws.own_session)
     monkeypatch.setenv("AWS_REGION", REGION)
     with mock_aws():
         world.client("ssm").put_parameter(
@@ -344,7 +347,6 @@ def test_without_an_answer_of_aws_the_other_checks_are_left_out(
         ("AWS_REGION", None, "set AWS_REGION"),
         # What botocore refuses is no traceback.
         ("AWS_REGION", "no_t!", "no_t!"),
-        ("AWS_PROFILE", "there-is-none", "there-is-none"),
         ("AWS_ENDPOINT_URL", "no address", "no address"),
         # A local engine is not taken for AWS.
         ("AWS_ENDPOINT_URL", "http://127.0.0.1:4566", "unset AWS_ENDPOINT_URL"),
@@ -363,6 +365,16 @@ def test_an_environment_in_which_nothing_can_be_asked_is_said(
     ran = world.preflight(*FIRST)
     assert (ran.exit_code, results(ran)) == (1, {"account": "will fail"})
     assert said in sentence(ran, "account")
+
+
+def test_a_profile_that_does_not_exist_is_refused_before_the_synthesis(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "there-is-none")
+    monkeypatch.setattr(command, "synthesize", lambda _: pytest.fail("It was synthesized."))
+    ran = world.preflight(*FIRST)
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert "there-is-none" in ran.said
 
 
 OF_STACK = ("stack", "warm tables", "retention", "alarms")
