@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DAY_SECONDS = 86_400
 ACTIVE_PERCENT = 10.0
-# Of whoever reads at all, as in the table of README.md.
+# Of whoever reads at all, as in the table of docs/cost.md.
 PAGES_A_DAY = 3
 # How many containers are warm: four times as many as pages of an even day would keep busy.
 PEAK = 4

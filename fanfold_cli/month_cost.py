@@ -1,4 +1,4 @@
-"""Estimates what a month of a service costs, for the table in README.md."""
+"""Estimates what a month of a service costs, for the table in docs/cost.md."""
 
 from dataclasses import dataclass, fields
 
@@ -15,7 +15,7 @@ DOLLARS_PER_LOG_GB = 0.50
 DOLLARS_PER_GB_OUT = 0.09
 # A month of a GB in a table, and of the same GB in point-in-time recovery.
 DOLLARS_PER_GB_STORED = 0.25 + 0.20
-# 66 metrics of alarms, and five of our own (docs/operations.md).
+# 66 metrics of alarms, and five of our own.
 DOLLARS_FOR_WATCHING = 66 * 0.10 + 5 * 0.30
 
 DAYS = 30
@@ -137,16 +137,16 @@ def of(service: Service) -> Month:
 
 
 def table() -> str:
-    """The table of README.md, in Markdown."""
+    """The table of docs/cost.md, in Markdown."""
     services = (SMALL, MEDIUM, LARGE)
     months = [of(service) for service in services]
     rows = [
         ("", "small", "medium", "large"),
         ("---", "---:", "---:", "---:"),
-        ("users, and whom each follows", *(f"{s.users:,}, {s.follows_per_user}" for s in services)),
+        ("users, and follows per user", *(f"{s.users:,}, {s.follows_per_user}" for s in services)),
         ("posts a day", *(f"{s.posts_per_day:,}" for s in services)),
         ("followers of a post's publisher, mean", *(f"{s.mean_followers:,}" for s in services)),
-        ("pages of timelines a day", *(f"{s.pages_per_day:,}" for s in services)),
+        ("timeline pages a day", *(f"{s.pages_per_day:,}" for s in services)),
     ]
     labels = {
         "writing entries": "entries",

@@ -145,7 +145,7 @@ def pause(world: LongWorld) -> float:
 def rob(world: LongWorld, ref_id: str) -> None:
     """Take the row of a post that is planned, before its orders come out.
 
-    Before that, "PLAN ends it where SWEEP asks about it" (decision 0048), and nothing is delivered.
+    Before that, "PLAN ends it when SWEEP asks about it" (decision 0048), and nothing is delivered.
     """
     key = {"ref_id": {"S": ref_id}}
     row = world.row(names.POSTS, key)

@@ -1,11 +1,16 @@
-"""What a month costs: the figures of README.md are those of the code."""
+"""What a month costs: the figures of docs/cost.md and README.md are those of the code."""
 
 from pathlib import Path
 
 from fanfold_cli import month_cost
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
 
 
-def test_the_readme_shows_the_table_of_the_code() -> None:
-    assert month_cost.table() in README.read_text()
+def test_the_page_shows_the_table_of_the_code() -> None:
+    assert month_cost.table() in (ROOT / "docs" / "cost.md").read_text()
+
+
+def test_the_readme_shows_the_totals_of_the_table() -> None:
+    totals = month_cost.table().splitlines()[-1].replace("*", "").removeprefix("| a month")
+    assert totals in (ROOT / "README.md").read_text()
