@@ -39,7 +39,7 @@ REFUSED = "400 `bad-input`; on the queue, a dead letter of kind `contract`"
 SECTIONS: dict[str, tuple[Limit, ...]] = {
     "What is sent": (
         Limit(
-            "an id: of a user, a publisher, a post",
+            "the id of a user, publisher or post",
             f"1 to {contract.MAX_ID_CHARS} of letters, digits and `_ . : \\| @ + = -`",
             f"{REFUSED}; 401 `no-user` if it is the token's",
         ),
@@ -66,8 +66,8 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
         ),
         Limit(
             "`published_at`",
-            f"not older than the retention ({Settings.retention_days} days)",
-            f"{REFUSED}; a time in the future becomes the time of acceptance",
+            f"no older than the retention ({Settings.retention_days} days)",
+            f"{REFUSED}; a future time is replaced by the time of acceptance",
         ),
         Limit(
             "a message of the queue",
@@ -76,8 +76,8 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
         ),
         Limit(
             "`first_sent_at` of a message",
-            f"{_days(MAX_FIRST_SENT_MS // 1000)} before its `SentTimestamp`",
-            "it is not believed; the message counts from its `SentTimestamp`",
+            f"at most {_days(MAX_FIRST_SENT_MS // 1000)} before `SentTimestamp`",
+            "it is ignored, and `SentTimestamp` is used instead",
         ),
     ),
     "What is read": (
@@ -88,36 +88,38 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
         ),
         Limit("a cursor", f"{contract.MAX_CURSOR_CHARS} characters", "400 `bad-input`"),
         Limit(
-            "what is left out of one page, such as retracted posts",
+            "work for one page whose entries are partly left out, for example retracted posts",
             f"{picking.MAX_QUERIES} queries, {picking.MAX_LOOKED_AT} entries looked at, "
             f"{picking.MAX_POSTS} posts read",
-            "`partial: true`: the page is short, and its cursors go on behind what was looked at",
+            "the page is short and has `partial: true`; its cursors continue after the last entry "
+            "looked at",
         ),
         Limit(
-            "ranges beneath a page",
-            "one of the reader's own; in a stage with channels, also one of each of at most "
-            f"{head.MOST} that the reader follows, with {channel_union.MAX_QUERIES} queries",
-            "`partial: true`, likewise",
+            "ranges read for a page",
+            "the reader's timeline; in a stage with channels, also the channels that the reader "
+            f"follows (at most {head.MOST}), with at most {channel_union.MAX_QUERIES} queries",
+            "the page is short and has `partial: true`",
         ),
         Limit(
             "busy containers of QUERY in a stage with channels",
-            "about 3,000 with 64 channels, about 6,000 with fewer than 44: each reads one row once "
-            "a second, of which DynamoDB gives 3,000 read units a second",
-            f"pages go on with what was read up to {known_head.MOST_SECONDS:.0f} seconds before: "
-            "with 4,000 containers 3 seconds at p99 and no 503, with 10,000 0.6 % are 503 "
-            "([measured](../bench/channels/README.md) on a model); cold containers answer 503 "
-            "`try-later`",
+            "about 3,000 with 64 channels, about 6,000 with fewer than 44. Each container reads "
+            "the same row once a second, and DynamoDB allows 3,000 read units a second on it",
+            f"pages use a copy up to {known_head.MOST_SECONDS:.0f} seconds old. On a model "
+            "([measured](../bench/channels/README.md)), with 4,000 containers the copy is 3 "
+            "seconds old at p99 and no page is a 503; with 10,000, 0.6 % of pages are. A cold "
+            "container that cannot read the row answers 503 `try-later`",
         ),
         Limit(
-            "a new post in a channel",
-            f"{known_head.HEAD_SECONDS:.0f} second after its delivery is complete, and as long as "
-            "an eventually consistent read of DynamoDB lags",
-            "so long a container that had just looked may show pages without it; `after` brings it",
+            "time until a new post in a channel shows",
+            f"{known_head.HEAD_SECONDS:.0f} second after its delivery is complete, plus the lag of "
+            "an eventually consistent read of DynamoDB",
+            "until then, a container that has just read the channels may answer without the post; "
+            "a later page with `after` has it",
         ),
         Limit(
             "late entries that `after` finds",
             f"among the last {cursor.MAX_SEEN} entries looked at",
-            "deeper ones are found when that part is read again",
+            "older ones appear when that part of the timeline is read again",
         ),
         Limit(
             "unread entries that are counted",
@@ -125,48 +127,51 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
             "`more: true`",
         ),
         Limit(
-            "tombstones beneath a page of `GET /v1/following`",
-            f"{_number(follow.PAGE * follow.MAX_PAGES)} rows looked at",
-            "the page is short, and its `next` goes on",
+            "rows read for a page of `GET /v1/following`, tombstones included",
+            _number(follow.PAGE * follow.MAX_PAGES),
+            "the page is short; `next` continues it",
         ),
         Limit(
-            "write shards beneath a page of a publisher's followers",
-            f"{followers.PAGE_READS} reads, and those that were begun with the last of them",
-            "the page is short, perhaps empty, and its `next` goes on",
+            "reads for a page of a publisher's followers",
+            f"{followers.PAGE_READS}, plus those started together with the last one",
+            "the page is short or empty; `next` continues it",
         ),
         Limit(
             "the exact number of a publisher's followers",
             f"up to {_number(density.SAMPLE_EDGES - 1)} followers, in "
             f"{_number(followers.COUNT_READS)} write shards of all levels",
-            f"an estimate, `exact: false`; either is up to {followers.COUNT_SECONDS} seconds old",
+            "an estimate with `exact: false`. Both exact and estimated numbers can be "
+            f"{followers.COUNT_SECONDS} seconds old",
         ),
         Limit(
-            "a retracted or edited post",
+            "time until a retraction or an edit shows",
             f"{read.CACHE_SECONDS} seconds",
-            "so long a container that had just read it may still show it as it was",
+            "until then, a container that has read the post may show the old version",
         ),
     ),
     "What is kept": (
         Limit(
             "an entry of a timeline",
             f"{Settings.retention_days} days (`-c retention_days=`)",
-            "it is shown no more, and DynamoDB deletes it",
+            "it is no longer shown, and DynamoDB deletes it",
         ),
         Limit(
             "a post, its `ref_id`, its `Idempotency-Key` and the status of its delivery",
             f"the retention and {_days(posts.OUTLIVES_SECONDS)}",
-            "the `ref_id` and the key are free again; before, they are refused as expired",
+            "the `ref_id` and the key can be used again. Between the end of the retention and "
+            "then, a publish with them is refused as expired",
         ),
         Limit(
             "a follow that has ended",
             f"{_days(follows_table.TOMBSTONE_SECONDS)}, or the retention and {marks.LONGEST_DAYS} "
             "days if that is longer",
-            "no message of an earlier wish is left by then, and nothing that the unfollow hides",
+            "its tombstone is deleted. By then, no older follow or unfollow message is left, and "
+            "no entry that the unfollow hides",
         ),
         Limit(
             "a message, and a dead letter after it",
             f"{names.QUEUE_DAYS} days each",
-            "an alarm rings days before; then SQS deletes it",
+            "an alarm fires days before; then SQS deletes it",
         ),
     ),
     "How much": (
@@ -176,10 +181,11 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
             "409 `too-many-mutes`",
         ),
         Limit(
-            "unfollowed publishers that a timeline leaves out by their marks",
+            "recent unfollows kept as marks for one user",
             _number(marks.MAX_HIDDEN),
-            "the next unfollow is taken too, and for the retention and "
-            f"{marks.VERIFY_MARGIN_DAYS} day pages read what the user follows",
+            "further unfollows succeed. For the retention and "
+            f"{marks.VERIFY_MARGIN_DAYS} day, each page then reads whether the user follows the "
+            "publishers in it",
         ),
         Limit(
             "publishers that one user follows",
@@ -190,49 +196,49 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
             "posts of one publisher",
             f"{Settings.publishes_per_minute} at once, and as many again in each minute "
             "(`-c publishes_per_minute=`); edits and retractions do not count",
-            "429 `too-many-requests`, and `Retry-After` says when there is room; a message is "
-            "never refused, but delivered by the bulk lane",
+            "429 `too-many-requests`, and `Retry-After` says when there is room. A message is "
+            "not refused; the bulk lane delivers it",
         ),
         Limit(
             "new follows of one user over HTTP",
             f"{_number(Settings.follows_per_day)} at once, and as many again in each day "
             "(`-c follows_per_day=`); unfollows of publishers that were never followed count too",
-            "429 `too-many-requests`, and `Retry-After` says when there is room; an unfollow is "
-            "never refused, but then leaves no tombstone where there was no follow; a message is "
-            "not counted",
+            "429 `too-many-requests`, and `Retry-After` says when there is room. An unfollow is "
+            "never refused, but above the limit it leaves no tombstone if there was no follow. "
+            "Messages do not count",
         ),
         Limit(
             "tombstones of one user over HTTP",
-            f"about {_number(_TOMBSTONES)}: the follows of {_days(follows_table.TOMBSTONE_SECONDS)}"
-            ", and of one day more; with a retention of 365 days, "
-            f"{_number(_TOMBSTONES_OF_A_YEAR)}",
-            "no more can come",
+            f"about {_number(_TOMBSTONES)}: the follows of "
+            f"{_days(follows_table.TOMBSTONE_SECONDS + _DAY_SECONDS)}; with a retention of 365 "
+            f"days, {_number(_TOMBSTONES_OF_A_YEAR)}",
+            "nothing: the limit on new follows allows no more",
         ),
         Limit(
             "posts that a new follow brings",
             f"the {Settings.backfill} newest (`-c backfill=`, at most {MOST_BACKFILL}); "
-            f"{looks.POSTS_WHEN_LATE} if its order has waited for {looks.LATE_MS // 1000} s",
-            "older ones are in the publisher's feed; of a publisher with a channel, all that the "
-            "channel holds show at once",
+            f"{looks.POSTS_WHEN_LATE} if its order waited more than {looks.LATE_MS // 1000} s",
+            "older posts are in the publisher's feed; if the publisher has a channel, all posts in "
+            "the channel show at once",
         ),
         Limit(
             "followers of one publisher",
             "none",
-            f"a delivery has up to {_number(MAX_SEGMENTS)} segments; beyond "
-            f"{_number(MAX_SEGMENTS * SEGMENT_FOLLOWERS)} followers they grow",
+            f"a delivery has at most {_number(MAX_SEGMENTS)} segments; above "
+            f"{_number(MAX_SEGMENTS * SEGMENT_FOLLOWERS)} followers, segments become larger",
         ),
         Limit(
             "channels of a stage",
             f"none by default; {head.MOST}, active and demoted together, with `-c "
             "channel_threshold=`",
-            "the next publisher's posts are delivered to each follower, a metric counts them, and "
-            "an alarm rings",
+            "further publishers get no channel: their posts are delivered to each follower, a "
+            "metric counts them, and an alarm fires",
         ),
         Limit(
             "follows a second to one publisher",
             f"{_number(1000 * 2**Settings.max_level)}, after half a minute of growth "
             f"(`-c max_level=`, at most {HIGHEST_LEVEL})",
-            "503 `try-later`; by message, tried again",
+            "503 `try-later`; a message is retried",
         ),
         Limit(
             "requests a second to the API",
@@ -240,16 +246,15 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
             "API Gateway's own 429",
         ),
         Limit(
-            "changes of one user's follows, mutes or marker at the same time",
-            f"{follow.ATTEMPTS} attempts of each, {marker.ATTEMPTS} of the marker, while others "
-            "change the user's row too",
-            "429 `too-many-requests`; by message, tried again",
+            "concurrent changes to one user's follows, mutes or marker",
+            f"{follow.ATTEMPTS} attempts each, {marker.ATTEMPTS} for the marker",
+            "429 `too-many-requests`; a message is retried",
         ),
         Limit(
             "attempts of a message that fails",
             f"{names.PUBLISH.max_receives} on the publish queue, {names.EXPRESS.max_receives} on "
             f"the lanes, {names.RELATION.max_receives} on the relation queue",
-            "a dead letter, and an alarm; `fanfold dlq redrive` tries it again",
+            "a dead letter and an alarm; `fanfold dlq redrive` sends it again",
         ),
         Limit(
             "entries a second",
