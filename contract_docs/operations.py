@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fanfold import answers, contract
+from fanfold.timeline import picking
 from functions import _intake
 
 Json = dict[str, Any]
@@ -43,7 +44,7 @@ class Operation:
 IDEMPOTENCY_KEY: Json = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "Makes the `ref_id`, so that the same request again is the same publish.",
+    "description": "The `ref_id` is derived from it, so a repeated request is the same publish.",
     "schema": {
         "type": "string",
         "minLength": 1,
@@ -57,8 +58,8 @@ REQUEST_AGE: Json = {
     "name": "Request-Age",
     "in": "header",
     "description": (
-        "How many milliseconds ago the client first sent the request that it repeats. So it gives "
-        "way to edits that were sent after that."
+        "In a repeated request: how many milliseconds ago the client first sent it. Edits that "
+        "were sent after that time take precedence."
     ),
     "schema": {"type": "integer", "minimum": 0, "maximum": contract.MAX_REQUEST_AGE_MS},
     "example": 2500,
@@ -85,8 +86,8 @@ OPERATIONS: dict[contract.Route, Operation] = {
         id="publishPost",
         summary="Publish a post",
         description=(
-            "An answer of 202 promises the delivery to everybody whose follow was answered before. "
-            "Send an Idempotency-Key, and repeat the request until it is answered."
+            "A 202 promises delivery to every user whose follow was answered before. Send an "
+            "Idempotency-Key, and repeat the request until it is answered."
         ),
         request=_intake.PublishRequest,
         request_example={"body": BODY},
@@ -97,7 +98,7 @@ OPERATIONS: dict[contract.Route, Operation] = {
     contract.READ_POST: Operation(
         id="readPost",
         summary="A post",
-        description="Of any publisher, unless the stage shows posts to their publisher alone.",
+        description="Any user may read it, unless the stage shows posts only to their publisher.",
         answer=answers.Post,
         example={
             "ref_id": REF_ID,
@@ -109,10 +110,10 @@ OPERATIONS: dict[contract.Route, Operation] = {
     ),
     contract.EDIT_POST: Operation(
         id="editPost",
-        summary="Give one's own post another body",
+        summary="Replace the body of one's own post",
         description=(
-            "It shows wherever the post is read, within 5 seconds. Of two edits, the one that was "
-            "sent later stays."
+            "The new body shows within 5 seconds, wherever the post is read. Of two edits, the one "
+            "that was sent later stays."
         ),
         headers=(REQUEST_AGE,),
         request=_intake.EditRequest,
@@ -123,7 +124,7 @@ OPERATIONS: dict[contract.Route, Operation] = {
     contract.RETRACT_POST: Operation(
         id="retractPost",
         summary="Retract one's own post",
-        description="It is shown to nobody and delivered no further. Again, it is 204 again.",
+        description="The post is no longer shown or delivered. A repeated request is 204 too.",
     ),
     contract.SHOW_DELIVERY: Operation(
         id="showDelivery",
@@ -145,14 +146,14 @@ OPERATIONS: dict[contract.Route, Operation] = {
     contract.FOLLOW: Operation(
         id="follow",
         summary="Follow a publisher",
-        description="Every publish accepted from now on arrives. Again, it is 200 again.",
+        description="Every post accepted from now on arrives. A repeated request is 200 too.",
         answer=answers.Followed,
         example={"publisher_id": "alice", "followed_at": ACCEPTED_AT},
     ),
     contract.UNFOLLOW: Operation(id="unfollow", summary="Stop following a publisher"),
     contract.LIST_FOLLOWING: Operation(
         id="listFollowing",
-        summary="Whom the user follows",
+        summary="The publishers that the user follows",
         answer=answers.FollowingPage,
         example={
             "following": [{"publisher_id": "alice", "followed_at": ACCEPTED_AT}],
@@ -162,13 +163,16 @@ OPERATIONS: dict[contract.Route, Operation] = {
     ),
     contract.MUTE: Operation(
         id="mute",
-        summary="Show nothing of a publisher in the user's timeline",
-        description="At once, followed or not, until it is unmuted. Again, it is 204 again.",
+        summary="Mute a publisher",
+        description=(
+            "The user's timeline leaves the publisher out at once, followed or not, until it is "
+            "unmuted. A repeated request is 204 too."
+        ),
     ),
-    contract.UNMUTE: Operation(id="unmute", summary="Show a muted publisher again"),
+    contract.UNMUTE: Operation(id="unmute", summary="Unmute a publisher"),
     contract.LIST_MUTED: Operation(
         id="listMuted",
-        summary="Whom the user has muted",
+        summary="The publishers that the user has muted",
         answer=answers.MutedPage,
         example={"muted": [{"publisher_id": "alice"}], "next": FOLLOWING_CURSOR},
     ),
@@ -180,11 +184,11 @@ OPERATIONS: dict[contract.Route, Operation] = {
     ),
     contract.MOVE_MARKER: Operation(
         id="moveMarker",
-        summary="Say up to which entry the user has read",
+        summary="Move the user's read marker",
         description=(
-            "Send `published_at` and `ref_id` of an entry as the timeline shows them. The marker "
-            "only moves up: an older entry, or the same again, is answered with the marker that is "
-            "stored. A time in the future becomes that of the request."
+            "Send the `published_at` and `ref_id` of an entry, as the timeline shows them. The "
+            "marker only moves to newer entries: for an older one, or the same one again, the "
+            "answer is the stored marker. A future time is replaced by the time of the request."
         ),
         request=_intake.MarkerRequest,
         request_example={"published_at": PUBLISHED_AT, "ref_id": REF_ID},
@@ -193,18 +197,19 @@ OPERATIONS: dict[contract.Route, Operation] = {
     ),
     contract.READ_MARKER: Operation(
         id="readMarker",
-        summary="Up to which entry the user has read",
+        summary="The user's read marker",
         answer=answers.Marker,
         example={"published_at": PUBLISHED_AT, "ref_id": REF_ID},
     ),
     contract.COUNT_UNREAD: Operation(
         id="countUnread",
-        summary="How much is above the marker",
+        summary="The number of unread entries",
         description=(
-            "What the timeline shows with `hydrate=false` is counted: publishers that were "
-            "unfollowed or muted are left out, and a retracted post may count. What has come late, "
-            "below the marker, does not. Without a marker, everything is unread. Where the newest "
-            "hundred are all hidden, `unread` is 0 and `more` is true."
+            "Counts the entries above the marker that the timeline shows with `hydrate=false`: "
+            "posts of unfollowed and muted publishers do not count, but retracted posts may. Late "
+            "entries below the marker do not count. Without a marker, every entry is unread. If "
+            f"the newest {picking.MAX_LOOKED_AT} entries are all hidden, `unread` is 0 and `more` "
+            "is true."
         ),
         answer=answers.Unread,
         example={"unread": 3, "more": False},
@@ -213,25 +218,25 @@ OPERATIONS: dict[contract.Route, Operation] = {
         id="readFeed",
         summary="A page of a publisher's own posts, newest first",
         description=(
-            "Of any publisher, unless the stage shows posts to their publisher alone. What was "
-            "just published or retracted may be missing, or still be there, for a moment."
+            "Any user may read it, unless the stage shows posts only to their publisher. For a "
+            "moment, a new post may be missing, and a retracted one may still be there."
         ),
         answer=answers.FeedPage,
         example=PAGE,
     ),
     contract.LIST_FOLLOWERS: Operation(
         id="listFollowers",
-        summary="Who follows a publisher",
+        summary="A publisher's followers",
         description=(
             "Only the publisher may ask, unless the stage says otherwise. Follow `next` until it "
-            "is null: a page may be short before it."
+            "is null: a short page need not be the last one."
         ),
         answer=answers.FollowersPage,
         example={"followers": [{"user_id": "bob"}], "next": FOLLOWERS_CURSOR},
     ),
     contract.COUNT_FOLLOWERS: Operation(
         id="countFollowers",
-        summary="How many follow a publisher",
+        summary="The number of a publisher's followers",
         description="Only the publisher may ask, unless the stage says otherwise.",
         answer=answers.FollowersCount,
         example={"followers": 220, "exact": True},
@@ -240,13 +245,13 @@ OPERATIONS: dict[contract.Route, Operation] = {
 
 _CURSOR: Json = {"type": "string", "maxLength": contract.MAX_CURSOR_CHARS}
 _TIME: Json = {"anyOf": [{"type": "string", "format": kind} for kind in ("date-time", "date")]}
-_PLUS = "In an address, a `+` is sent as `%2B`."
+_PLUS = "In a URL, write `+` as `%2B`."
 _ID: Json = {"type": "string", "pattern": f"^{contract.ID_PATTERN}$"}
 
 # Query parameters by name; one name means the same on every route.
 QUERY: dict[str, Json] = {
     "limit": {
-        "description": "The most entries of a page.",
+        "description": "The maximum number of entries in a page.",
         "schema": {
             "type": "integer",
             "minimum": contract.MIN_LIMIT,
@@ -255,38 +260,39 @@ QUERY: dict[str, Json] = {
         },
     },
     "cursor": {
-        "description": "`next` of the page before, unchanged.",
+        "description": "The `next` of the page before this one, unchanged.",
         "schema": _CURSOR,
     },
     "before": {
-        "description": "`next` of a page, unchanged: what is older.",
+        "description": "The `next` of a page, unchanged, to get older entries.",
         "schema": _CURSOR,
     },
     "after": {
         "description": (
-            "`previous` of a page, unchanged: what is newer, the oldest of it first taken, and "
-            "what has come late."
+            "The `previous` of a page, unchanged, to get newer entries and late ones. If there are "
+            "more than `limit`, the page has the oldest of them."
         ),
         "schema": _CURSOR,
     },
     "from": {
         "description": (
-            f"Nothing published before this instant, or before this date in UTC. {_PLUS}"
+            "Only posts published at or after this instant, or on or after this date in UTC. "
+            f"{_PLUS}"
         ),
         "schema": _TIME,
         "example": "2026-11-20",
     },
     "to": {
         "description": (
-            f"Only what was published before this instant, or before this date in UTC. {_PLUS}"
+            f"Only posts published before this instant, or before this date in UTC. {_PLUS}"
         ),
         "schema": _TIME,
         "example": "2026-11-20T18:00:00Z",
     },
     "hydrate": {
         "description": (
-            "`false` gives ids without `body`, and does not look at the posts. So retracted ones "
-            "are among those of a timeline; a publisher's feed has them no more."
+            "With `false`, entries have ids but no `body`, and the posts are not read. So a "
+            "timeline may include retracted posts; a publisher's feed leaves them out."
         ),
         "schema": {"type": "boolean", "default": True},
     },

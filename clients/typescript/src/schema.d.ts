@@ -15,7 +15,7 @@ export interface paths {
         put?: never;
         /**
          * Publish a post
-         * @description An answer of 202 promises the delivery to everybody whose follow was answered before. Send an Idempotency-Key, and repeat the request until it is answered.
+         * @description A 202 promises delivery to every user whose follow was answered before. Send an Idempotency-Key, and repeat the request until it is answered.
          */
         post: operations["publishPost"];
         delete?: never;
@@ -33,18 +33,18 @@ export interface paths {
         };
         /**
          * A post
-         * @description Of any publisher, unless the stage shows posts to their publisher alone.
+         * @description Any user may read it, unless the stage shows posts only to their publisher.
          */
         get: operations["readPost"];
         /**
-         * Give one's own post another body
-         * @description It shows wherever the post is read, within 5 seconds. Of two edits, the one that was sent later stays.
+         * Replace the body of one's own post
+         * @description The new body shows within 5 seconds, wherever the post is read. Of two edits, the one that was sent later stays.
          */
         put: operations["editPost"];
         post?: never;
         /**
          * Retract one's own post
-         * @description It is shown to nobody and delivered no further. Again, it is 204 again.
+         * @description The post is no longer shown or delivered. A repeated request is 204 too.
          */
         delete: operations["retractPost"];
         options?: never;
@@ -79,7 +79,7 @@ export interface paths {
         get?: never;
         /**
          * Follow a publisher
-         * @description Every publish accepted from now on arrives. Again, it is 200 again.
+         * @description Every post accepted from now on arrives. A repeated request is 200 too.
          */
         put: operations["follow"];
         post?: never;
@@ -97,7 +97,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whom the user follows */
+        /** The publishers that the user follows */
         get: operations["listFollowing"];
         put?: never;
         post?: never;
@@ -116,12 +116,12 @@ export interface paths {
         };
         get?: never;
         /**
-         * Show nothing of a publisher in the user's timeline
-         * @description At once, followed or not, until it is unmuted. Again, it is 204 again.
+         * Mute a publisher
+         * @description The user's timeline leaves the publisher out at once, followed or not, until it is unmuted. A repeated request is 204 too.
          */
         put: operations["mute"];
         post?: never;
-        /** Show a muted publisher again */
+        /** Unmute a publisher */
         delete: operations["unmute"];
         options?: never;
         head?: never;
@@ -135,7 +135,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whom the user has muted */
+        /** The publishers that the user has muted */
         get: operations["listMuted"];
         put?: never;
         post?: never;
@@ -169,11 +169,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Up to which entry the user has read */
+        /** The user's read marker */
         get: operations["readMarker"];
         /**
-         * Say up to which entry the user has read
-         * @description Send `published_at` and `ref_id` of an entry as the timeline shows them. The marker only moves up: an older entry, or the same again, is answered with the marker that is stored. A time in the future becomes that of the request.
+         * Move the user's read marker
+         * @description Send the `published_at` and `ref_id` of an entry, as the timeline shows them. The marker only moves to newer entries: for an older one, or the same one again, the answer is the stored marker. A future time is replaced by the time of the request.
          */
         put: operations["moveMarker"];
         post?: never;
@@ -191,8 +191,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How much is above the marker
-         * @description What the timeline shows with `hydrate=false` is counted: publishers that were unfollowed or muted are left out, and a retracted post may count. What has come late, below the marker, does not. Without a marker, everything is unread. Where the newest hundred are all hidden, `unread` is 0 and `more` is true.
+         * The number of unread entries
+         * @description Counts the entries above the marker that the timeline shows with `hydrate=false`: posts of unfollowed and muted publishers do not count, but retracted posts may. Late entries below the marker do not count. Without a marker, every entry is unread. If the newest 400 entries are all hidden, `unread` is 0 and `more` is true.
          */
         get: operations["countUnread"];
         put?: never;
@@ -212,7 +212,7 @@ export interface paths {
         };
         /**
          * A page of a publisher's own posts, newest first
-         * @description Of any publisher, unless the stage shows posts to their publisher alone. What was just published or retracted may be missing, or still be there, for a moment.
+         * @description Any user may read it, unless the stage shows posts only to their publisher. For a moment, a new post may be missing, and a retracted one may still be there.
          */
         get: operations["readFeed"];
         put?: never;
@@ -231,8 +231,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who follows a publisher
-         * @description Only the publisher may ask, unless the stage says otherwise. Follow `next` until it is null: a page may be short before it.
+         * A publisher's followers
+         * @description Only the publisher may ask, unless the stage says otherwise. Follow `next` until it is null: a short page need not be the last one.
          */
         get: operations["listFollowers"];
         put?: never;
@@ -251,7 +251,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How many follow a publisher
+         * The number of a publisher's followers
          * @description Only the publisher may ask, unless the stage says otherwise.
          */
         get: operations["countFollowers"];
@@ -832,7 +832,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the `ref_id`, so that the same request again is the same publish.
+                 * @description The `ref_id` is derived from it, so a repeated request is the same publish.
                  * @example 6e1f3a52-9d0b-4c7e-8a41-2b5c7d9e0f13
                  */
                 "Idempotency-Key"?: string;
@@ -934,7 +934,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description How many milliseconds ago the client first sent the request that it repeats. So it gives way to edits that were sent after that.
+                 * @description In a repeated request: how many milliseconds ago the client first sent it. Edits that were sent after that time take precedence.
                  * @example 2500
                  */
                 "Request-Age"?: number;
@@ -1144,9 +1144,9 @@ export interface operations {
     listFollowing: {
         parameters: {
             query?: {
-                /** @description The most entries of a page. */
+                /** @description The maximum number of entries in a page. */
                 limit?: number;
-                /** @description `next` of the page before, unchanged. */
+                /** @description The `next` of the page before this one, unchanged. */
                 cursor?: string;
             };
             header?: never;
@@ -1252,9 +1252,9 @@ export interface operations {
     listMuted: {
         parameters: {
             query?: {
-                /** @description The most entries of a page. */
+                /** @description The maximum number of entries in a page. */
                 limit?: number;
-                /** @description `next` of the page before, unchanged. */
+                /** @description The `next` of the page before this one, unchanged. */
                 cursor?: string;
             };
             header?: never;
@@ -1294,23 +1294,23 @@ export interface operations {
     readTimeline: {
         parameters: {
             query?: {
-                /** @description The most entries of a page. */
+                /** @description The maximum number of entries in a page. */
                 limit?: number;
-                /** @description `next` of a page, unchanged: what is older. */
+                /** @description The `next` of a page, unchanged, to get older entries. */
                 before?: string;
-                /** @description `previous` of a page, unchanged: what is newer, the oldest of it first taken, and what has come late. */
+                /** @description The `previous` of a page, unchanged, to get newer entries and late ones. If there are more than `limit`, the page has the oldest of them. */
                 after?: string;
                 /**
-                 * @description Nothing published before this instant, or before this date in UTC. In an address, a `+` is sent as `%2B`.
+                 * @description Only posts published at or after this instant, or on or after this date in UTC. In a URL, write `+` as `%2B`.
                  * @example 2026-11-20
                  */
                 from?: string;
                 /**
-                 * @description Only what was published before this instant, or before this date in UTC. In an address, a `+` is sent as `%2B`.
+                 * @description Only posts published before this instant, or before this date in UTC. In a URL, write `+` as `%2B`.
                  * @example 2026-11-20T18:00:00Z
                  */
                 to?: string;
-                /** @description `false` gives ids without `body`, and does not look at the posts. So retracted ones are among those of a timeline; a publisher's feed has them no more. */
+                /** @description With `false`, entries have ids but no `body`, and the posts are not read. So a timeline may include retracted posts; a publisher's feed leaves them out. */
                 hydrate?: boolean;
             };
             header?: never;
@@ -1470,23 +1470,23 @@ export interface operations {
     readFeed: {
         parameters: {
             query?: {
-                /** @description The most entries of a page. */
+                /** @description The maximum number of entries in a page. */
                 limit?: number;
-                /** @description `next` of a page, unchanged: what is older. */
+                /** @description The `next` of a page, unchanged, to get older entries. */
                 before?: string;
-                /** @description `previous` of a page, unchanged: what is newer, the oldest of it first taken, and what has come late. */
+                /** @description The `previous` of a page, unchanged, to get newer entries and late ones. If there are more than `limit`, the page has the oldest of them. */
                 after?: string;
                 /**
-                 * @description Nothing published before this instant, or before this date in UTC. In an address, a `+` is sent as `%2B`.
+                 * @description Only posts published at or after this instant, or on or after this date in UTC. In a URL, write `+` as `%2B`.
                  * @example 2026-11-20
                  */
                 from?: string;
                 /**
-                 * @description Only what was published before this instant, or before this date in UTC. In an address, a `+` is sent as `%2B`.
+                 * @description Only posts published before this instant, or before this date in UTC. In a URL, write `+` as `%2B`.
                  * @example 2026-11-20T18:00:00Z
                  */
                 to?: string;
-                /** @description `false` gives ids without `body`, and does not look at the posts. So retracted ones are among those of a timeline; a publisher's feed has them no more. */
+                /** @description With `false`, entries have ids but no `body`, and the posts are not read. So a timeline may include retracted posts; a publisher's feed leaves them out. */
                 hydrate?: boolean;
             };
             header?: never;
@@ -1543,9 +1543,9 @@ export interface operations {
     listFollowers: {
         parameters: {
             query?: {
-                /** @description The most entries of a page. */
+                /** @description The maximum number of entries in a page. */
                 limit?: number;
-                /** @description `next` of the page before, unchanged. */
+                /** @description The `next` of the page before this one, unchanged. */
                 cursor?: string;
             };
             header?: never;
