@@ -21,6 +21,9 @@ from tests.pages import (
 # tests/e2e/test_examples.py runs the first of them, tests/e2e/test_pages.py the others.
 RUN = {"docs/api.md", "README.md", "docs/clients.md", "docs/operations.md"}
 BLOCKS = blocks()
+# Of all pages with decisions and results of benches, but without what a program writes alone. It
+# only comes down.
+MOST_WORDS = 50_500
 INSTALLS_CDK = re.compile(r"npm install aws-cdk(?:@\w+)?")
 # A word of a sentence, or a part left out, and no option of a command.
 _LEFT_OUT = {"…", "..."}
@@ -44,6 +47,8 @@ def parse(words: list[str], *, is_whole: bool) -> None:
 def test_every_block_says_whether_a_test_runs_it() -> None:
     for block in BLOCKS:
         assert block.mark in ("", AWS) or block.mark.startswith(BY_HAND), block
+        # Markdown takes a line with backticks in it for text, and the end of the block for its start.
+        assert "`" not in block.mark, block
     assert {block.page for block in BLOCKS if not block.mark} == RUN
 
 
@@ -99,3 +104,10 @@ def test_every_line_of_the_threat_model_names_tests_that_exist() -> None:
         for sentence, path in named:
             name = "def test_" + re.sub(r"\W+", "_", sentence) + "("
             assert name in (ROOT / path).read_text(), f"{path}: {sentence}"
+
+
+def test_the_pages_do_not_grow_in_words() -> None:
+    places = {*PAGES, ROOT / "CHANGELOG.md", *ROOT.glob("docs/decisions/*.md")}
+    words = sum(len(path.read_text().split()) for path in places)
+    assert words <= MOST_WORDS, f"{words:,} words: take out what readers can do without"
+    assert words > MOST_WORDS * 0.99, f"{words:,} words: lower the bound, and keep what is won"
