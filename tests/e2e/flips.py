@@ -25,7 +25,7 @@ from fanfold_cli.stack import Deployment
 from simulation import worker_processes
 from tests.e2e.clients import operate
 from tests.e2e.company import Company
-from tests.e2e.oracle import Scroll, judge
+from tests.e2e.oracle import Reading, judge
 from tests.e2e.recorded import Request
 from tests.lifetimes import LIFETIME_HOURS
 
@@ -63,7 +63,7 @@ class Size(NamedTuple):
 class Place:
     """Where a reader goes on, and what they have been shown on the way there."""
 
-    scroll: Scroll
+    scroll: Reading
     direction: str
     cursor: str | None = ""
     is_at_end: bool = False
@@ -90,7 +90,7 @@ class Crowd(Company):
         self.circles = {
             reader: self.random.sample(self.publishers, size.follows) for reader in self.readers
         }
-        self.scrolls: list[Scroll] = []
+        self.scrolls: list[Reading] = []
         self.places: dict[str, list[Place]] = {each: [] for each in self.readers}
         self.busy: set[str] = set()  # one act of a reader at a time
         self.lock = threading.Lock()
@@ -169,11 +169,10 @@ class Crowd(Company):
         """Read the newest page, to go on from there later: down and up."""
         down = self._begin(reader, "a scroll that pauses")
         page = self._page(down)
-        entries = page["entries"]
-        keys = [f"{each['published_at']}#{each['ref_id']}" for each in entries]
         up = self._begin(reader, "polls", AFTER, page["previous"])
-        up.scroll.entries = [*entries]
-        up.scroll.above = keys[-1] if page["next"] else ""
+        up.scroll.entries = [*page["entries"]]
+        if page["next"]:
+            up.scroll.look_no_further()
         self.places[reader] += [down, up]
 
     def go_on(self, place: Place, pause: float = 0.0) -> None:
@@ -185,7 +184,7 @@ class Crowd(Company):
             time.sleep(pause)
 
     def _begin(self, reader: str, what: str, direction: str = BEFORE, cursor: str = "") -> Place:
-        scroll = Scroll(reader, what, time.time(), is_ordered=direction == BEFORE)
+        scroll = Reading(reader, time.time(), is_ordered=direction == BEFORE, what=what)
         with self.lock:
             self.scrolls.append(scroll)
         return Place(scroll, direction, cursor)
@@ -245,7 +244,7 @@ def run(home: Home, size: Size, seed: int, *, log: Path) -> Found:
             say(f"All is published, after {flips} flips; {workers}.")
             ways = crowd.ways()
             crowd.all(crowd.read_all, crowd.readers)
-            judged = judge(crowd.record, crowd.scrolls)
+            judged = judge(crowd.record, crowd.scrolls, has_channels=True)
             say(
                 f"{len(crowd.scrolls):,} scrolls showed {judged.shown:,} entries, and had to show "
                 f"{judged.owed:,}; posts went by {ways}."

@@ -1,6 +1,6 @@
 """200 readers follow, unfollow and mute at random, while 2,000 posts are published.
 
-Nobody is believed: `recorded.py` judges by what callers sent and were answered alone. Of the
+Nobody is believed: `oracle.py` judges by what callers sent and were answered alone. Of the
 service's own words only one counts, that a delivery was complete at a time: until then an unfollow
 may count either way (docs/reliability.md).
 
@@ -26,7 +26,7 @@ from fanfold.contract import MAX_LIMIT
 from fanfold.follows.looks import POSTS_WHEN_LATE
 from fanfold_cli.stack import Deployment
 from tests.e2e.company import PAUSE_SECONDS, THREADS, Company
-from tests.e2e.recorded import Reading, wrong_about_unread
+from tests.e2e.oracle import Reading, judge, wrong_about_unread
 
 SEED = 15
 # Ten times what the second look takes.
@@ -61,6 +61,7 @@ class Crowd(Company):
         self.publishers = [f"publisher-{unique}-{number}" for number in range(size.publishers)]
         super().__init__(stack, [*self.readers, *self.newcomers, *self.publishers])
         self.clicks = ThreadPoolExecutor(THREADS)
+        self.readings: list[Reading] = []
         self.circles = {
             reader: random.sample(self.publishers, size.circle) for reader in self.readers
         }
@@ -73,18 +74,20 @@ class Crowd(Company):
 
     def read(self, reader: str, pages: int = 1) -> Reading:
         """Read so many pages, or to the end with 0 of them."""
-        begun, entries, query = time.time(), [], ""
-        count = 0
+        begun, query, count = time.time(), "", 0
+        reading = Reading(reader, begun, since=begun)
         while True:
             path = f"/v1/timeline?limit={MAX_LIMIT}&hydrate=false{query}"
             page = self.answered(reader, "GET", path).content
-            entries += page["entries"]
+            reading.entries += page["entries"]
             count += 1
             if page["next"] is None or count == pages:
                 break
             query = f"&before={page['next']}"
-        reading = Reading(reader, begun, time.time(), entries, page["next"] is None)
-        self.record.readings.append(reading)
+        reading.ended = time.time()
+        if page["next"] is not None:
+            reading.look_no_further()
+        self.readings.append(reading)
         return reading
 
     def mark(self, reader: str, choices: Random) -> None:
@@ -247,9 +250,9 @@ def run(stack: Deployment, size: Size, seed: int) -> list[str]:
             wrong.append(f"Older posts came after {min(seconds):.1f} s at best.")
     finally:
         crowd.close()
-    judged = crowd.record.judged()
+    judged = judge(crowd.record, crowd.readings)
     say(
-        f"{len(crowd.record.readings):,} readings showed {judged.shown:,} entries. They had to show"
+        f"{len(crowd.readings):,} readings showed {judged.shown:,} entries. They had to show"
         f" {judged.owed:,}, not to show {judged.hidden:,}, and {judged.open:,} were open."
     )
     assert judged.owed > 10 * judged.open
