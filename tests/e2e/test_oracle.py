@@ -113,6 +113,9 @@ def test_who_follows_again_is_owed_what_was_delivered_or_seen_before_but_for_cha
     for shown in (BOTH, []):
         reading = read(42, 43, *shown)
         assert not complaints(reading, follows=(FOLLOW, UNFOLLOW, AGAIN), has_channels=True)
+    early, at_once = read(24, 24.2, OLD), read(24.5, 24.7)
+    assert not complaints(early, at_once, has_channels=True)
+    assert len(complaints(early, at_once)) == 1
 
 
 def test_of_what_it_has_looked_at_a_reading_owes_everything() -> None:
