@@ -1,4 +1,4 @@
-"""What tests of one module stand on: tables, a fan-out and its post, queues."""
+"""What tests of one use case stand on: tables, a fan-out and its post, queues."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.capacity import Meter
 from aws_model.dynamodb.database import Database
-from fanfold.fanout.row import Fanout
+from fanfold.aws.items import number, text
+from fanfold.fanout.lanes import Lanes
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import ENTRIES_EXPIRE_AT, Fanout
 from fanfold.messages import Message
-from fanfold.names import Table
+from fanfold.names import FANOUTS, Table
+from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.timeline.posts import Post
 from simulation.schemas import schema_of
 
@@ -54,3 +58,43 @@ class Queue:
             raise self.error
         self.sent += messages
         self.threads = threads
+
+
+class Tables:
+    """Tables of the model, the stores of the ledger, and the queues of its orders."""
+
+    def __init__(self, *others: Table) -> None:
+        self.client = client_of(FANOUTS, *others)
+        self.ledger = Ledger(self.client, FANOUTS.name)
+        self.open = OpenFanouts(self.client, FANOUTS.name)
+        self.commands: Any = Queue(url="Publish")
+        self.express, self.bulk = Queue(url="Express"), Queue(url="Bulk")
+        self.lanes = Lanes(self.express, self.bulk)  # type: ignore[arg-type]
+
+    @property
+    def sent(self) -> list[Message]:
+        """What the lanes got."""
+        return self.express.sent + self.bulk.sent
+
+    @property
+    def row(self) -> Fanout:
+        return self.row_of("post-1")
+
+    def row_of(self, fanout_id: str) -> Fanout:
+        found = self.ledger.get(fanout_id)
+        assert found
+        return found
+
+    def put(self, row: Fanout) -> None:
+        """Let the ledger hold a row, however it came to be so."""
+        spelled: dict[type, Any] = {
+            str: text,
+            int: number,
+            frozenset: lambda numbers: {"NS": [*map(str, numbers)]},
+            dict: lambda each: {"M": {str(key): text(each[key].to_text()) for key in each}},
+        }
+        # DynamoDB keeps no empty set.
+        fields = {name: value for name, value in vars(row).items() if value != frozenset()}
+        item = {name: spelled[type(value)](value) for name, value in fields.items()}
+        item[ENTRIES_EXPIRE_AT] = item.pop("expires_at")
+        self.client.put_item(TableName=FANOUTS.name, Item=item)

@@ -2,86 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fanfold import clock
-from fanfold.errors import BadInput, Undeliverable
+from fanfold.errors import BadInput, Undeliverable, Unsent
 from fanfold.fanout import deliver
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.deliver import MAX_HOPS, Delivering, Outcome
-from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.lookup import Found
 from fanfold.fanout.pacing import Pace
-from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
-from fanfold.fanout.row import DELIVERING, ENDED, STALLED, Fanout
+from fanfold.fanout.policy import Delivery, Done, HandBack, max_stragglers_of
+from fanfold.fanout.row import COMPLETE, DELIVERING, ENDED, STALLED, Fanout
 from fanfold.follows import ring
-from fanfold.messages import DeliverSegment, Message
+from fanfold.messages import DeliverSegment
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
+from tests.service import AT_MS
 from tests.unit import stores
-from tests.unit.stores import POST
+from tests.unit.stores import POST, Tables
 
 ROW = replace(stores.ROW, state=DELIVERING, segments=4, pending=frozenset({0, 1, 2, 3}))
 COMMAND = DeliverSegment(fanout_id="post-1", segment=1, segments=4)
 PART = ring.segment_range(1, 4)
-
-
-@dataclass
-class Ledger:
-    """One row; it notes its changes in `calls`, together with what the lanes send."""
-
-    row: Fanout | None
-    calls: list[Any]
-    is_ahead: bool = False  # another worker is further on
-
-    def get(self, fanout_id: str) -> Fanout | None:
-        return self.row
-
-    def finish_segment(
-        self, fanout: Fanout, segment: int, *, written: int, now: str, answers: bool
-    ) -> Fanout | None:
-        self.calls.append(("finish", segment, written))
-        assert self.row
-        self.row = replace(self.row, pending=self.row.pending - {segment})
-        return self.row
-
-    def complete_if_delivered(self, fanout_id: str, *, now: str) -> bool:
-        self.calls.append(("complete",))
-        return True
-
-    def touch(self, fanout: Fanout, *, now: str, answers: bool) -> None:
-        self.calls.append(("touch",))
-
-    def note_answer(self, fanout: Fanout) -> None:
-        self.calls.append(("answer", fanout.asked_at))
-
-    def store_resume(
-        self, fanout: Fanout, segment: int, resume: Resume, *, now: str, answers: bool
-    ) -> bool:
-        self.calls.append(("resume", segment, resume))
-        return not self.is_ahead
-
-
-@dataclass
-class Lane:
-    calls: list[Any]
-    name: str
-
-    def send(self, *messages: Message) -> None:
-        self.calls += [(self.name, message) for message in messages]
-
-
-@dataclass
-class Lookup:
-    ledger: Ledger
-    post: Post | None = POST
-
-    def find(self, fanout_id: str, publisher_id: str) -> Found:
-        assert publisher_id == "ada"
-        return Found(self.ledger.get(fanout_id), self.post, 0)
 
 
 @pytest.fixture(autouse=True)
@@ -89,30 +34,39 @@ def run_by_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliver, "run", lambda delivery, worker, entry: worker.run(delivery, entry))
 
 
-class Worker:
+class Worker(Tables):
     """DELIVER on one row of the ledger; every delivery ends with `end`."""
 
-    def __init__(self, end: Done | HandBack | Failed, row: Fanout | None = ROW) -> None:
+    def __init__(self, end: Done | HandBack, row: Fanout | None = ROW) -> None:
+        super().__init__()
         self.end = end
-        self.calls: list[Any] = []
-        self.ledger = Ledger(row, self.calls)
-        self.lookup = Lookup(self.ledger)
+        self.post: Post | None = POST
+        self.meanwhile: Fanout | None = None  # what another worker has made of the row
         self.pace = Pace(1000)
-        self.lanes: Any = Lanes(Lane(self.calls, "express"), Lane(self.calls, "bulk"))  # type: ignore[arg-type]
         self.deliveries: list[Delivery] = []
         self.entries: list[Entry] = []
+        if row:
+            self.put(row)
+        self.calls: list[str] = []  # that change the ledger, or try to
+        plain = self.client.update_item
+        self.client.update_item = lambda **request: self.calls.append("update") or plain(**request)
 
-    def run(self, delivery: Delivery, entry: Entry) -> Done | HandBack | Failed:
+    def find(self, fanout_id: str, publisher_id: str) -> Found:
+        assert publisher_id == "ada"
+        return Found(self.ledger.get(fanout_id), self.post, 0)
+
+    def run(self, delivery: Delivery, entry: Entry) -> Done | HandBack:
         self.deliveries.append(delivery)
         self.entries.append(entry)
+        if self.meanwhile:
+            self.put(self.meanwhile)
         return self.end
 
     def deliver(
         self, command: DeliverSegment = COMMAND, *, redelivered: bool = False, sent_at: int = 0
     ) -> Outcome:
-        stores: tuple[Any, Any] = (self.lookup, self.ledger)
-        transport: Any = self
-        return Delivering(*stores, self.lanes, transport).deliver(
+        here: Any = self  # the lookup, and the transport
+        return Delivering(here, self.ledger, self.lanes, here).deliver(
             command,
             publisher_id="ada",
             pace=self.pace,
@@ -121,19 +75,17 @@ class Worker:
             stop_at=100.0,
         )
 
-    @property
-    def sent(self) -> list[Message]:
-        return [call[1] for call in self.calls if call[0] in ("express", "bulk")]
-
 
 def resumed(position: str, written: int, *stragglers: str) -> Fanout:
     return replace(ROW, resume={1: Resume(position, written, stragglers)})
 
 
 def test_a_delivered_segment_is_finished_with_its_count() -> None:
-    worker = Worker(Done(7))
-    assert worker.deliver() == Outcome("delivered", 7)
-    assert worker.calls == [("finish", 1, 7)]
+    worker = Worker(Done(7), replace(ROW, asked_at=AT_MS))
+    assert worker.deliver(sent_at=AT_MS) == Outcome("delivered", 7)
+    row = worker.row
+    assert (row.state, row.pending, row.delivered) == (DELIVERING, ROW.pending - {1}, 7)
+    assert (row.came_out, worker.calls) == (AT_MS, ["update"])
     (delivery,) = worker.deliveries
     assert (delivery.start, delivery.hi, delivery.stragglers) == (PART.lo, PART.hi, ())
     assert (delivery.already, delivery.stop_at) == (0, 100.0)
@@ -150,23 +102,24 @@ def test_the_stragglers_of_a_segment_are_limited_by_the_number_of_segments() -> 
 def test_the_last_segment_completes_the_fanout() -> None:
     worker = Worker(Done(7), replace(ROW, pending=frozenset({1})))
     worker.deliver()
-    assert worker.calls == [("finish", 1, 7), ("complete",)]
+    assert (worker.row.state, worker.row.delivered) == (COMPLETE, 7)
 
 
 @pytest.mark.parametrize(
     ("pending", "state", "calls"),
     [
         ({0}, DELIVERING, []),
-        (set(), DELIVERING, [("complete",)]),  # its last worker crashed before
+        (set(), DELIVERING, ["update"]),  # its last worker crashed before
     ],
 )
 def test_a_segment_that_is_not_pending_is_not_delivered_again(
-    pending: set[int], state: str, calls: list[Any]
+    pending: set[int], state: str, calls: list[str]
 ) -> None:
     worker = Worker(Done(7), replace(ROW, pending=frozenset(pending), state=state))
     assert worker.deliver() == Outcome("not pending", 0)
     assert not worker.deliveries
     assert worker.calls == calls
+    assert worker.row.state == (DELIVERING if pending else COMPLETE)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +138,8 @@ def test_an_order_sent_after_the_question_answers_it_once(
     row = replace(ROW, pending=frozenset({0}), asked_at=asked_at, came_out=came_out)
     worker = Worker(Done(7), row)
     assert worker.deliver(sent_at=sent_at) == Outcome("not pending")
-    assert worker.calls == ([("answer", asked_at)] if is_noted else [])
+    assert worker.row.came_out == (asked_at if is_noted else came_out)
+    assert worker.calls == ["update"] * is_noted
 
 
 @pytest.mark.parametrize("state", sorted(ENDED))
@@ -204,7 +158,7 @@ def test_an_order_of_a_fanout_that_has_ended_is_done_even_if_its_plan_is_another
 )
 def test_a_missing_post_is_not_a_retracted_one(post: Post | None) -> None:
     worker = Worker(Done(7))
-    worker.lookup.post = post
+    worker.post = post
     with pytest.raises(Undeliverable, match=r"'post-1' is missing.*then redrive, or end"):
         worker.deliver()
     assert (worker.calls, worker.deliveries) == ([], [])
@@ -212,9 +166,9 @@ def test_a_missing_post_is_not_a_retracted_one(post: Post | None) -> None:
 
 def test_a_deleted_post_finishes_its_segment_with_the_entries_written_so_far() -> None:
     worker = Worker(Done(7), resumed("5" * 16, 3))
-    worker.lookup.post = replace(POST, published_at="", deleted=True)
+    worker.post = replace(POST, published_at="", deleted=True)
     assert worker.deliver(replace(COMMAND, position="5" * 16)) == Outcome("post deleted")
-    assert worker.calls == [("finish", 1, 3)]
+    assert (worker.row.pending, worker.row.delivered) == (ROW.pending - {1}, 3)
     assert not worker.deliveries
 
 
@@ -262,10 +216,13 @@ def test_a_command_that_contradicts_the_ledger_is_bad_input(
 
 def test_a_hand_back_is_stored_in_the_ledger_before_the_rest_is_sent() -> None:
     worker = Worker(HandBack("5" * 16, 12, progress=True, stragglers=("41" * 8,)))
-    assert worker.deliver(replace(COMMAND, hops=3)) == Outcome("handed back", 12)
-    (stored, (lane, message)) = worker.calls
-    assert stored == ("resume", 1, Resume("5" * 16, 12, ("41" * 8,)))
-    assert lane == "bulk"
+    worker.bulk.error = Unsent("1 of 1")
+    with pytest.raises(Unsent):
+        worker.deliver()
+    assert worker.row.resume == {1: Resume("5" * 16, 12, ("41" * 8,))}
+    worker.bulk.error = None
+    assert worker.deliver(replace(COMMAND, hops=3), redelivered=True) == Outcome("handed back", 0)
+    (message,) = worker.bulk.sent
     assert message.group == "ada"
     assert DeliverSegment.from_content(message.content) == replace(
         COMMAND, position="5" * 16, hops=0
@@ -274,9 +231,9 @@ def test_a_hand_back_is_stored_in_the_ledger_before_the_rest_is_sent() -> None:
 
 def test_a_worker_behind_another_sends_nothing_on() -> None:
     worker = Worker(HandBack("5" * 16, 12, progress=True))
-    worker.ledger.is_ahead = True
+    worker.meanwhile = resumed("6" * 16, 20)
     worker.deliver()
-    assert not worker.sent
+    assert (worker.row, worker.sent) == (worker.meanwhile, [])
 
 
 def test_stragglers_that_are_always_throttled_become_undeliverable() -> None:
@@ -288,12 +245,15 @@ def test_stragglers_that_are_always_throttled_become_undeliverable() -> None:
     command = replace(COMMAND, position=behind_all)
     for hops in range(MAX_HOPS):
         assert worker.deliver(command) == Outcome("handed back", 0)
-        assert worker.calls[-2:] == [("touch",), ("bulk", worker.sent[-1])]
+        assert (len(worker.calls), worker.row.resume) == (
+            hops + 1,
+            resumed(behind_all, 7, *late).resume,
+        )
         command = DeliverSegment.from_content(dict(worker.sent[-1].content))
         assert (command.position, command.hops) == (behind_all, hops + 1)
     with pytest.raises(Undeliverable, match=f"no progress in {MAX_HOPS} hand-backs"):
         worker.deliver(command)
-    assert len(worker.sent) == MAX_HOPS
+    assert len(worker.bulk.sent) == MAX_HOPS
 
 
 @pytest.mark.parametrize(("hops", "most"), [(0, 4), (5, 128), (8, 300)])

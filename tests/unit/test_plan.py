@@ -13,8 +13,6 @@ import pytest
 from fanfold import clock, times
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.deliver import Outcome
-from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.lookup import Found
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
@@ -25,17 +23,13 @@ from fanfold.fanout.row import (
     STALLED,
     VOID,
     VOID_MS,
-    Fanout,
 )
 from fanfold.follows import density, ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Page, Read
-from fanfold.messages import Message
-from fanfold.names import FANOUTS
-from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
-from tests.unit.stores import POST, ROW, Queue, client_of
+from tests.unit.stores import POST, ROW, Tables
 
 
 class Ring(EdgesTable):
@@ -68,21 +62,15 @@ class Loop:
         return self.end or Done(len(delivery.edges))
 
 
-@dataclass
-class Planner:
+class Planner(Tables):
     """PLAN, over one row of the ledger and one publisher's followers."""
 
-    ring: Ring
-    express: Queue = field(default_factory=Queue)
-    bulk: Queue = field(default_factory=Queue)
-    threads: Executor | None = None
-    post: Post | None = POST
-    loop: Loop = field(default_factory=Loop)
-
-    def __post_init__(self) -> None:
-        self.client = client_of(FANOUTS)
-        self.ledger = Ledger(self.client, FANOUTS.name)
-        self.sweep = OpenFanouts(self.client, FANOUTS.name)
+    def __init__(self, *levels: list[str]) -> None:
+        super().__init__()
+        self.ring = Ring(*levels)
+        self.threads: Executor | None = None
+        self.post: Post | None = POST
+        self.loop = Loop()
         self.ledger.open(ROW)
 
     def find_with_followers(self, fanout_id: str, publisher_id: str) -> Found:
@@ -93,13 +81,12 @@ class Planner:
     def plan(self, *, redelivered: bool = False) -> Outcome:
         lookup: Any = self
         loop: Any = self.loop
-        lanes: Any = Lanes(self.express, self.bulk)  # type: ignore[arg-type]
-        planning = Planning(lookup, self.ledger, self.ring, lanes, loop, self.threads)
+        planning = Planning(lookup, self.ledger, self.ring, self.lanes, loop, self.threads)
         about: Any = {"publisher_id": "ada", "pace": Pace(1000), "stop_at": math.inf}
         return planning.plan("post-1", redelivered=redelivered, **about)
 
     def ask(self, at_ms: int) -> None:
-        assert self.sweep.note_question(self.row, now_ms=at_ms)
+        assert self.open.note_question(self.row, now_ms=at_ms)
 
     def at_its_update(
         self, meanwhile: Callable[[], object] = lambda: None, *, is_lost: bool = False
@@ -123,23 +110,13 @@ class Planner:
         assert self.ledger.plan(self.row, segments=1, followers=5, level=0, now=at)
         self.ledger.touch(self.row, now="2026-11-20T18:00:01.000Z")
 
-    @property
-    def row(self) -> Fanout:
-        found = self.ledger.get("post-1")
-        assert found
-        return found
-
-    @property
-    def sent(self) -> list[Message]:
-        return self.express.sent + self.bulk.sent
-
 
 def edges(followers: int) -> list[str]:
     return sorted(ring.edge(f"f-{each}") for each in range(followers))
 
 
 def planner(followers: int) -> Planner:
-    return Planner(Ring(edges(followers)))
+    return Planner(edges(followers))
 
 
 # One hop
@@ -240,14 +217,14 @@ def test_many_segments_are_sent_on_threads_after_one_read() -> None:
 
 def test_followers_that_are_all_read_are_counted_even_beyond_the_sample() -> None:
     every = edges(1_400)
-    worker = Planner(Ring(every[0::2], every[1::2]))
+    worker = Planner(every[0::2], every[1::2])
     worker.plan()
     assert worker.row.followers == 1_400
 
 
 def test_a_level_waits_for_the_others_while_they_are_sampled() -> None:
     """Edges beyond what all levels have reached do not count, and cost as much."""
-    worker = Planner(Ring(edges(30_000), [], [], [], [], [], []))
+    worker = Planner(edges(30_000), [], [], [], [], [], [])
     worker.plan()
     assert [level for level, _ in worker.ring.reads].count(0) == 1
 
@@ -292,7 +269,7 @@ def test_a_planned_fanout_is_left_alone(state: str, redelivered: bool) -> None:
     worker = planner(5)
     worker.plan_by_another()
     if state == STALLED:
-        worker.sweep.give_up(worker.row, now_ms=clock.now_ms())
+        worker.open.give_up(worker.row, now_ms=clock.now_ms())
     row = worker.row
     worker.plan(redelivered=redelivered)
     assert (row.state, worker.row) == (state, row)

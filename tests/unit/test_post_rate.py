@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from fanfold import clock
 from fanfold.errors import TooOften
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.post_counts import PostCounts
 from fanfold.fanout.publish import NewPost, Publishing
 from fanfold.names import BULK, FANOUTS, POSTS, PUBLISHERS
 from fanfold.rates import Rate, spoken
 from fanfold.timeline.posts import Posts
+from tests.service import AT_MS as AT
 from tests.service import error
-from tests.unit.stores import Queue, client_of
+from tests.unit.stores import Tables
 
-AT = 1_795_197_600_123
 RATE = Rate.a_minute(3)
 MINUTE_MS = 60_000
 ASKED_AGAIN_MS = 20
@@ -29,24 +27,24 @@ def new(number: int, publisher: str = "ada") -> NewPost:
     return NewPost(publisher_id=publisher, ref_id=f"{publisher}-{number}")
 
 
-@dataclass
-class World:
-    client: Any
-    publishing: Publishing
-    queue: Queue = field(default_factory=Queue)
+class World(Tables):
+    def __init__(self) -> None:
+        super().__init__(POSTS, PUBLISHERS)
+        posts, counts = (
+            Posts(self.client, POSTS.name),
+            PostCounts(self.client, PUBLISHERS.name, RATE),
+        )
+        self.publishing = Publishing(posts, self.ledger, 30, counts)
 
     def publish(self, number: int, *, after_ms: int = 0, publisher: str = "ada") -> None:
         """Over HTTP."""
-        queue: Any = self.queue
-        at = AT + after_ms
-        self.publishing.publish(new(number, publisher), accepted_at=at, plan_queue=queue)
+        post, at = new(number, publisher), AT + after_ms
+        self.publishing.publish(post, accepted_at=at, plan_queue=self.commands)
 
     def accept(self, number: int, *, after_ms: int = 0) -> str:
         """By the queue; returns the lane of its fan-out, if it is fixed."""
         self.publishing.accept(new(number), accepted_at=AT, sent_at=AT + after_ms)
-        fanout = self.publishing.ledger.get(new(number).ref_id)
-        assert fanout
-        return fanout.lane
+        return self.row_of(new(number).ref_id).lane
 
     def rows(self, table: Any) -> list[Any]:
         return list(self.client.scan(TableName=table.name)["Items"])
@@ -58,16 +56,7 @@ class World:
 
 @pytest.fixture
 def world() -> World:
-    client = client_of(POSTS, FANOUTS, PUBLISHERS)
-    return World(
-        client,
-        Publishing(
-            Posts(client, POSTS.name),
-            Ledger(client, FANOUTS.name),
-            30,
-            PostCounts(client, PUBLISHERS.name, RATE),
-        ),
-    )
+    return World()
 
 
 def fill(world: World) -> None:
@@ -84,7 +73,7 @@ def test_a_publisher_over_the_rate_is_told_when_to_come_back_and_leaves_nothing(
         world.publish(7, after_ms=5_000)
     assert refused.value.wait_ms == 15_000
     assert [world.rows(table) for table in (POSTS, FANOUTS, PUBLISHERS)] == before
-    assert len(world.queue.sent) == RATE.limit
+    assert len(world.commands.sent) == RATE.limit
     world.publish(7, after_ms=5_000 + refused.value.wait_ms)
     with pytest.raises(TooOften):
         world.publish(8, after_ms=20_001)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -16,7 +16,6 @@ from fanfold.errors import (
     TryLater,
     Unsent,
 )
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.publish import (
     JOINED_MS,
     SILENT_MS,
@@ -24,28 +23,27 @@ from fanfold.fanout.publish import (
     Published,
     Publishing,
 )
-from fanfold.fanout.row import QUEUED, VOID, VOID_MS, Fanout
+from fanfold.fanout.row import QUEUED, VOID, VOID_MS
 from fanfold.names import FANOUTS, POSTS
-from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.timeline.posts import OUTLIVES_SECONDS, Posts
-from tests.unit.stores import Queue, client_of
+from tests.service import AT_MS as AT
+from tests.unit.stores import Tables
 
-AT = 1_795_197_600_123
 DAY = 24 * 60 * 60
 NEW = NewPost(publisher_id="ada", ref_id="post-1", body='{"a": 1, "b": 2}')
 
 
-@dataclass
-class World:
-    publishing: Publishing
-    client: Any
-    queue: Queue = field(default_factory=Queue)
-    now_ms: int = AT
+class World(Tables):
+    now_ms = AT
+
+    def __init__(self) -> None:
+        super().__init__(POSTS)
+        posts = Posts(self.client, POSTS.name)
+        self.publishing = Publishing(posts, self.ledger, retention_days=90)
 
     def publish(self, new: NewPost = NEW, at: int = AT) -> Published:
         self.now_ms = at
-        queue: Any = self.queue
-        return self.publishing.publish(new, accepted_at=at, plan_queue=queue)
+        return self.publishing.publish(new, accepted_at=at, plan_queue=self.commands)
 
     def fail_to_store(self, new: NewPost = NEW, at: int = AT) -> None:
         """The door dies, or the table is throttled, before the post is stored."""
@@ -59,18 +57,10 @@ class World:
         with patch.object(self.client, "put_item", put), pytest.raises(ZeroDivisionError):
             self.publish(new, at)
 
-    @property
-    def row(self) -> Fanout:
-        found = self.publishing.ledger.get("post-1")
-        assert found
-        return found
-
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    client = client_of(POSTS, FANOUTS)
-    posts, ledger = Posts(client, POSTS.name), Ledger(client, FANOUTS.name)
-    world = World(Publishing(posts, ledger, retention_days=90), client)
+    world = World()
     monkeypatch.setattr(clock, "now_ms", lambda: world.now_ms)
     return world
 
@@ -78,11 +68,9 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 def test_a_post_and_its_fanout_end_with_the_retention(world: World) -> None:
     post = world.publish().post
     assert post.expires_at == AT // 1000 + 90 * DAY + OUTLIVES_SECONDS
-    fanout = world.publishing.ledger.get("post-1")
-    assert fanout
-    assert fanout.expires_at == AT // 1000 + 90 * DAY
-    assert (fanout.accepted_at, fanout.sort_key) == (times.to_text(AT), post.sort_key)
-    (command,) = world.queue.sent
+    assert world.row.expires_at == AT // 1000 + 90 * DAY
+    assert (world.row.accepted_at, world.row.sort_key) == (times.to_text(AT), post.sort_key)
+    (command,) = world.commands.sent
     assert (command.content["fanout_id"], command.group) == ("post-1", "ada")
 
 
@@ -110,10 +98,10 @@ def test_a_key_stands_for_the_body_that_was_published_whatever_became_of_it(worl
 
 
 def test_a_queue_that_does_not_answer_leaves_the_command_to_sweep(world: World) -> None:
-    world.queue.error = Unsent("1 of 1")
+    world.commands.error = Unsent("1 of 1")
     assert not world.publish().command_sent
-    assert world.publishing.ledger.get("post-1")
-    world.queue.error = PermissionError()
+    assert world.ledger.get("post-1")
+    world.commands.error = PermissionError()
     with pytest.raises(PermissionError):
         world.publish(replace(NEW, ref_id="post-2"))
 
@@ -133,7 +121,7 @@ def test_a_door_that_was_frozen_stores_no_post_whose_row_may_be_void(
     with patch.object(world.client, "put_item", put), suppress(TryLater):
         world.publish()
     assert (world.publishing.posts.one("post-1") is not None) is is_stored
-    assert len(world.queue.sent) == is_stored
+    assert len(world.commands.sent) == is_stored
     assert world.publish(at=AT + VOID_MS).post.accepted_at == times.to_text(
         AT if is_stored else AT + VOID_MS
     )
@@ -149,7 +137,7 @@ def test_a_repeat_stores_the_post_of_the_row_while_its_first_attempt_may_do_so(
     assert (post.accepted_at, post.published_at) == (times.to_text(AT),) * 2
     assert world.publishing.posts.one("post-1") == post
     assert (world.row.sort_key, world.row.expires_at) == (post.sort_key, post.entries_expire_at)
-    assert len(world.queue.sent) == 1
+    assert len(world.commands.sent) == 1
     # Whoever takes up an older row has as much time again.
     is_anew = after_ms >= JOINED_MS
     assert world.row.changed_ms == AT + is_anew * after_ms
@@ -169,7 +157,7 @@ def test_a_post_of_another_time_than_the_row_is_refused_before_it_is_stored(
     with pytest.raises(KeyReused):
         world.publish(others, AT + after_ms)
     assert world.publishing.posts.one("post-1") is None
-    assert (world.row, world.queue.sent) == (row, [])
+    assert (world.row, world.commands.sent) == (row, [])
     # A message has no key, and is the same publish.
     post = world.publishing.accept(others, accepted_at=AT + after_ms)
     assert post.sort_key == row.sort_key
@@ -179,16 +167,16 @@ def test_a_post_of_another_time_than_the_row_is_refused_before_it_is_stored(
 def test_a_later_repeat_takes_its_own_time(world: World, is_void: bool) -> None:
     world.fail_to_store()
     if is_void:
-        world.publishing.ledger.void(world.row, now=times.to_text(AT + 1))
+        world.ledger.void(world.row, now=times.to_text(AT + 1))
     post = world.publish(at=AT + VOID_MS).post
     assert post.accepted_at == times.to_text(AT + VOID_MS)
     assert (world.row.sort_key, world.row.state) == (post.sort_key, QUEUED)
-    assert len(world.queue.sent) == 1
+    assert len(world.commands.sent) == 1
 
 
 def test_a_key_of_a_publish_that_an_operator_has_ended_stores_nothing_else(world: World) -> None:
     world.fail_to_store()
-    world.publishing.ledger.abandon("post-1", now=times.to_text(AT + 1))
+    world.ledger.abandon("post-1", now=times.to_text(AT + 1))
     for _ in range(2):
         with pytest.raises(KeyReused):
             world.publish(replace(NEW, published_at=times.to_text(AT - 1)), AT + JOINED_MS)
@@ -214,7 +202,7 @@ def test_of_two_who_take_up_a_row_one_comes_again(world: World) -> None:
 
     def end_after(**request: Any) -> Any:
         answer = plain(**request)
-        world.publishing.ledger.void(seen, now=times.to_text(AT + 1))
+        world.ledger.void(seen, now=times.to_text(AT + 1))
         return answer
 
     with patch.object(world.client, "get_item", end_after), pytest.raises(TryLater):
@@ -240,18 +228,17 @@ def test_of_two_who_take_up_a_row_at_once_the_later_joins_the_earlier(
         later = world.publish(at=AT + after_ms)
     assert [later] == earlier
     assert world.row.changed_ms == AT + after_ms
-    assert len(world.queue.sent) == 1
+    assert len(world.commands.sent) == 1
 
 
 def test_a_repeat_that_sweep_overtakes_comes_again_to_mend_the_row(world: World) -> None:
     first = world.publish()
     others = replace(world.row, sort_key=f"{times.to_text(AT - 1)}#post-1")
-    assert world.publishing.ledger.open(others, over=world.row) is None
-    asking: Any = OpenFanouts(world.client, FANOUTS.name)
+    assert world.ledger.open(others, over=world.row) is None
     plain = world.client.get_item
 
     def ask_after(**request: Any) -> Any:
-        asking.note_question(others, now_ms=AT + 1)
+        world.open.note_question(others, now_ms=AT + 1)
         return plain(**request)
 
     with patch.object(world.client, "get_item", ask_after), pytest.raises(TryLater):
@@ -264,10 +251,10 @@ def test_repeats_send_no_second_command_while_the_first_may_be_on_its_way(world:
     world.publish()
     for after_ms, sent in [(1, 1), (SILENT_MS - 1, 1), (SILENT_MS, 2)]:
         assert world.publish(at=AT + after_ms).command_sent
-        assert len(world.queue.sent) == sent
-    world.publishing.ledger.complete_at_once("post-1", followers=1, now=times.to_text(AT))
+        assert len(world.commands.sent) == sent
+    world.ledger.complete_at_once("post-1", followers=1, now=times.to_text(AT))
     world.publish(at=AT + SILENT_MS)
-    assert len(world.queue.sent) == 2
+    assert len(world.commands.sent) == 2
 
 
 def test_a_refused_post_leaves_a_row_that_is_void(world: World) -> None:
@@ -285,10 +272,10 @@ def test_a_repeat_mends_the_row_that_the_ledger_has_lost(
     new = replace(NEW, published_at=published_at)
     first = world.publish(new)
     if state:
-        world.publishing.ledger.void(world.row, now=times.to_text(AT))
+        world.ledger.void(world.row, now=times.to_text(AT))
     else:
         world.client.delete_item(TableName=FANOUTS.name, Key={"fanout_id": {"S": "post-1"}})
     assert world.publish(new, at=AT + 1) == first
     assert (world.row.sort_key, world.row.state) == (first.post.sort_key, QUEUED)
     assert world.row.accepted_at == first.post.accepted_at
-    assert len(world.queue.sent) == 2
+    assert len(world.commands.sent) == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,15 +11,14 @@ import pytest
 from fanfold import clock as product_clock
 from fanfold import times
 from fanfold.errors import TryLater
-from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import STALLED, Fanout
 from fanfold.names import FANOUTS
+from fanfold.sweep.course import Oldest
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.sweep import Sweeping, Swept
-from tests.unit.stores import Queue, client_of
+from tests.service import AT_MS as AT
+from tests.unit.stores import Queue, Tables
 
-AT = 1_795_197_600_123
 ROW = Fanout(
     fanout_id="post",
     publisher_id="ada",
@@ -31,29 +30,21 @@ ROW = Fanout(
 STOP_AT = 40.0
 
 
-@dataclass
-class World:
+class World(Tables):
     """SWEEP, its clock, its queues and the mappings that are paused."""
 
-    client: Any
-    now: float = 0.0
-    paused: set[str] = field(default_factory=set)
-    publish: Queue = field(default_factory=lambda: Queue(url="Publish"))
-    express: Queue = field(default_factory=lambda: Queue(url="Express"))
-    bulk: Queue = field(default_factory=lambda: Queue(url="Bulk"))
-    swept: list[Swept] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.ledger = Ledger(self.client, FANOUTS.name)
-        self.fanouts = OpenFanouts(self.client, FANOUTS.name)
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.paused: set[str] = set()
+        self.swept: list[Swept] = []
 
     def is_paused(self, url: str) -> bool:
         return url in self.paused
 
-    def sweep(self, *, stop_at: float = STOP_AT) -> Any:
-        queues: tuple[Any, Any] = (self.publish, Lanes(self.express, self.bulk))  # type: ignore[arg-type]
+    def sweep(self, *, stop_at: float = STOP_AT) -> Oldest:
         mappings: Any = self
-        run = Sweeping(self.fanouts, self.ledger, *queues, mappings)
+        run = Sweeping(self.open, self.ledger, self.commands, self.lanes, mappings)
         return run.sweep(stop_at=self.now + stop_at, report=self.swept.append)
 
     def add(self, *ids: str, segments: int = 0) -> None:
@@ -63,18 +54,13 @@ class World:
             if segments:
                 self.ledger.plan(row, segments=segments, followers=9, level=0, now=row.accepted_at)
 
-    def row(self, fanout_id: str) -> Fanout:
-        found = self.ledger.get(fanout_id)
-        assert found
-        return found
-
     def asked(self, queue: Queue) -> list[tuple[str, Any]]:
         return [(each.content["fanout_id"], each.content.get("segment")) for each in queue.sent]
 
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    each = World(client_of(FANOUTS))
+    each = World()
     monkeypatch.setattr(product_clock, "monotonic", lambda: each.now)
     monkeypatch.setattr(product_clock, "now_ms", lambda: AT + round(1000 * each.now))
     monkeypatch.setattr(product_clock, "sleep", lambda _seconds: None)
@@ -87,7 +73,7 @@ def test_each_kind_is_asked_about_in_its_own_queue_and_group(world: World) -> No
     world.add("many", segments=12)
     world.now = 1_000.0
     oldest = world.sweep()
-    assert world.asked(world.publish) == [("queued", None)]
+    assert world.asked(world.commands) == [("queued", None)]
     assert world.asked(world.express) == [("single", 0)]
     assert world.asked(world.bulk) == [("many", segment) for segment in range(10)]
     assert {message.group for message in world.bulk.sent} == {"ada"}
@@ -103,9 +89,9 @@ def test_a_run_without_time_reads_no_row_and_sends_nothing(world: World) -> None
     world.add("queued")
     world.now = 1_000.0
     world.sweep(stop_at=0.0)
-    assert not world.publish.sent
-    assert world.row("queued").asks == 0
-    assert world.fanouts.memory().position == "", "the next run begins where this one would have"
+    assert not world.commands.sent
+    assert world.row_of("queued").asks == 0
+    assert world.open.memory().position == "", "the next run begins where this one would have"
 
 
 def test_a_run_whose_time_ends_while_it_reads_notes_and_sends_nothing(
@@ -121,8 +107,8 @@ def test_a_run_whose_time_ends_while_it_reads_notes_and_sends_nothing(
 
     monkeypatch.setattr(world.client, "batch_get_item", slow, raising=False)
     world.sweep()
-    assert not world.publish.sent
-    assert world.row("queued").asks == 0
+    assert not world.commands.sent
+    assert world.row_of("queued").asks == 0
 
 
 def test_keys_that_take_half_of_the_time_are_too_many_but_those_read_are_mended(
@@ -130,7 +116,7 @@ def test_keys_that_take_half_of_the_time_are_too_many_but_those_read_are_mended(
 ) -> None:
     world.add("a", "b")
     world.now = 1_000.0
-    plain = world.fanouts.key_pages
+    plain = world.open.key_pages
 
     def slow(self: OpenFanouts) -> Iterator[Any]:
         for page in plain():
@@ -140,7 +126,7 @@ def test_keys_that_take_half_of_the_time_are_too_many_but_those_read_are_mended(
     monkeypatch.setattr(OpenFanouts, "key_pages", slow)
     with pytest.raises(TryLater, match="More than 2 fan-outs are open"):
         world.sweep()
-    assert len(world.publish.sent) == 2
+    assert len(world.commands.sent) == 2
 
 
 def test_the_silence_of_a_queue_that_was_paused_counts_from_when_it_was_last_seen(
@@ -153,24 +139,24 @@ def test_the_silence_of_a_queue_that_was_paused_counts_from_when_it_was_last_see
     world.paused = {"Bulk"}
     world.now += 119.0
     world.sweep()
-    assert not world.publish.sent
+    assert not world.commands.sent
     at = AT + 1_000_000
-    assert world.fanouts.memory().paused == {"Publish": at, "Bulk": at + 119_000}
+    assert world.open.memory().paused == {"Publish": at, "Bulk": at + 119_000}
     world.paused = set()
     world.now += 1.0
     world.sweep()
-    assert len(world.publish.sent) == 1
+    assert len(world.commands.sent) == 1
 
 
 def test_an_error_with_one_queue_keeps_no_other_from_being_sent(world: World) -> None:
     world.add("queued")
     world.add("single", segments=1)
     world.now = 1_000.0
-    world.publish.error = ConnectionError()
+    world.commands.error = ConnectionError()
     with pytest.raises(ConnectionError):
         world.sweep()
     assert world.asked(world.express) == [("single", 0)]
-    assert world.fanouts.memory().position, "the next run goes on from there"
+    assert world.open.memory().position, "the next run goes on from there"
 
 
 def test_rows_are_read_as_they_are_now(world: World) -> None:
@@ -178,8 +164,8 @@ def test_rows_are_read_as_they_are_now(world: World) -> None:
     database.hooks.read_lag = lambda _table: 5.0
     world.add("a")
     database.clock.advance(60)
-    assert world.fanouts.give_up(world.row("a"), now_ms=AT)
-    row = world.fanouts.rows(["a"])["a"]
+    assert world.open.give_up(world.row_of("a"), now_ms=AT)
+    row = world.open.rows(["a"])["a"]
     assert row is not None
     assert row.state == STALLED
 
@@ -203,6 +189,6 @@ def test_rows_that_are_read_in_parts_need_one_pause_where_a_call_brings_none(
 
     monkeypatch.setattr(world.client, "batch_get_item", one, raising=False)
     monkeypatch.setattr(product_clock, "sleep", slept.append)
-    assert all(world.fanouts.rows(ids).values())
+    assert all(world.open.rows(ids).values())
     assert asked == [5, 4, 4, 3, 2, 1]
     assert len(slept) == 1
