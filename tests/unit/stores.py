@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import pytest
 
 from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.capacity import Meter
 from aws_model.dynamodb.database import Database
+from fanfold import times
 from fanfold.aws.items import number, text
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import ENTRIES_EXPIRE_AT, Fanout
 from fanfold.messages import Message
 from fanfold.names import FANOUTS, Table
+from fanfold.sweep.course import Oldest
 from fanfold.sweep.open_fanouts import OpenFanouts
+from fanfold.sweep.sweep import Sweeping, Swept
 from fanfold.timeline.posts import Post
 from simulation.schemas import schema_of
+from tests import service
 
 AT = "2026-11-20T18:00:00.123Z"
 ROW = Fanout(
@@ -37,11 +42,13 @@ POST = Post(
 )
 
 
-def client_of(*tables: Table, clock: Clock | None = None, meter: Meter | None = None) -> Any:
-    """A client of these tables, which are empty."""
-    database = Database(clock or Clock(), meter=meter)
+def client_of(
+    *tables: Table, clock: Clock | None = None, validates: bool = True, **about: Any
+) -> Any:
+    """A client of these tables, which are empty; it `validates` what it is given as botocore."""
+    database = Database(clock or Clock(), **about)
     database.create(*map(schema_of, tables))
-    return dynamodb.Client(database)
+    return dynamodb.Client(database, validates=validates)
 
 
 @dataclass
@@ -63,8 +70,8 @@ class Queue:
 class Tables:
     """Tables of the model, the stores of the ledger, and the queues of its orders."""
 
-    def __init__(self, *others: Table) -> None:
-        self.client = client_of(FANOUTS, *others)
+    def __init__(self, *others: Table, validates: bool = True) -> None:
+        self.client = client_of(FANOUTS, *others, validates=validates)
         self.ledger = Ledger(self.client, FANOUTS.name)
         self.open = OpenFanouts(self.client, FANOUTS.name)
         self.commands: Any = Queue(url="Publish")
@@ -98,3 +105,35 @@ class Tables:
         item = {name: spelled[type(value)](value) for name, value in fields.items()}
         item[ENTRIES_EXPIRE_AT] = item.pop("expires_at")
         self.client.put_item(TableName=FANOUTS.name, Item=item)
+
+
+class SweepStage(Tables):
+    """SWEEP over open fan-outs, its clock, and the queues whose mappings are paused."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, validates: bool = True) -> None:
+        super().__init__(validates=validates)
+        self.clock = service.Clock()
+        service.keep_time(monkeypatch, self.clock, self.clock.monotonic)
+        self.paused: set[str] = set()
+        self.swept: list[Swept] = []
+
+    def is_paused(self, url: str) -> bool:
+        return url in self.paused
+
+    def sweep(self, *, within: float = 40.0) -> Oldest:
+        """A run with time enough, in seconds, unless it is said otherwise."""
+        mappings: Any = self
+        run = Sweeping(self.open, self.ledger, self.commands, self.lanes, mappings)
+        stop_at = self.clock.monotonic() + within
+        return run.sweep(stop_at=stop_at, report=self.swept.append)
+
+    def add(self, *ids: str, segments: int = 0, is_sent: bool = False) -> None:
+        """Accept fan-outs, and plan them; their orders are lost unless they are sent."""
+        for fanout_id in ids:
+            now = times.to_text(self.clock.ms)
+            row = replace(ROW, fanout_id=fanout_id, accepted_at=now)
+            self.ledger.open(row)
+            if segments:
+                self.ledger.plan(row, segments=segments, followers=9, level=0, now=now)
+            if is_sent:
+                self.lanes.send_pending(self.row_of(fanout_id))
