@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -20,6 +19,7 @@ from aws_model.faults import OTHERS, FaultyBatches, Rates
 from aws_model.sqs import client as sqs
 from fanfold import clock, names
 from fanfold.aws import boto, curl
+from fanfold.aws.items import number, text
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import is_transient
 from fanfold.fanout import batch_retries
@@ -31,29 +31,14 @@ from fanfold.fanout.row import COMPLETE, Fanout
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.messages import DeliverSegment, parse
 from fanfold.settings import Settings
-from fanfold.timeline.posts import Post, Posts
+from fanfold.timeline.posts import Posts
 from functions import _clients, _wiring
 from tests import service as system
 from tests.compat.calls import CREATIONS
+from tests.unit.stores import POST, ROW
 from tests.wire.judge import judged
 
 pytestmark = pytest.mark.network
-NOW = "2026-11-20T18:00:00.123Z"
-FANOUT = Fanout(
-    fanout_id="post-1",
-    publisher_id="ada",
-    sort_key=f"{NOW}#post-1",
-    accepted_at=NOW,
-    expires_at=1_900_000_000,
-)
-POST = Post(
-    ref_id="post-1",
-    publisher_id="ada",
-    published_at=NOW,
-    accepted_at=NOW,
-    expires_at=FANOUT.expires_at,
-    body="{}",
-)
 # Rates at which workers hand back, and a few hundred batches meet every fault, both before and
 # after they are applied.
 WORST_DAY = Rates(partial=0.6, throttled=0.15, broken=0.1, reset=0.05, others=0.15)
@@ -78,13 +63,13 @@ class Service:
         lane = WorkQueue(self.sqs, self.queue_url)
         self.lanes, self.ledger = Lanes(lane, lane), Ledger(self.tables, names.FANOUTS.name)
 
-    def publish(self, users: list[str], *, segments: int = 1) -> None:
-        """Accept a post for these followers, and plan it for the lane."""
+    def publish(self, users: list[str]) -> None:
+        """Accept a post for these followers, and plan two segments for the lane."""
         followers = EdgesTable(self.tables, names.FOLLOWERS.name)
         followers.put_all(("ada", user, 1, 0) for user in users)
         Posts(self.tables, names.POSTS.name).add(POST, now=0)
-        self.ledger.open(FANOUT)
-        self.ledger.plan(FANOUT, segments=segments, followers=len(users), level=0, now=NOW)
+        self.ledger.open(ROW)
+        self.ledger.plan(ROW, segments=2, followers=len(users), level=0, now=ROW.accepted_at)
         self.lanes.send_pending(self.row())
 
     def work(self) -> None:
@@ -128,23 +113,20 @@ class Service:
     def assert_complete(self, users: list[str]) -> None:
         """Every follower has exactly one entry, nobody else has any, and the ledger agrees."""
         pages = self.tables.get_paginator("scan").paginate(TableName=names.TIMELINES.name)
-        entries = [_spelled(item) for page in pages for item in page["Items"]]
-        assert sorted(entries) == sorted(_spelled(_entry(user)) for user in users)
+        entries = [item for page in pages for item in page["Items"]]
+        fixed = {
+            "sort_key": text(ROW.sort_key),
+            "publisher_id": text("ada"),
+            "expires_at": number(ROW.expires_at),
+        }
+        wanted = [{"user_id": text(user), **fixed} for user in users]
+        assert sorted(entries, key=_user) == sorted(wanted, key=_user)
         row = self.row()
         assert (row.state, row.delivered, row.pending) == (COMPLETE, len(users), frozenset())
 
 
-def _entry(user: str) -> dict[str, Any]:
-    return {
-        "user_id": {"S": user},
-        "sort_key": {"S": FANOUT.sort_key},
-        "publisher_id": {"S": "ada"},
-        "expires_at": {"N": str(FANOUT.expires_at)},
-    }
-
-
-def _spelled(item: dict[str, Any]) -> str:
-    return json.dumps(item, sort_keys=True)
+def _user(item: dict[str, Any]) -> str:
+    return str(item["user_id"]["S"])
 
 
 Way = Callable[[Backend], Backend]
@@ -214,7 +196,7 @@ def test_every_follower_has_one_correct_entry_despite_faults_and_repeated_hand_b
     counted: Counter[str] = Counter()
     users = [*(f"follower-{number}" for number in range(1_000)), *ODD]
     here = service(lambda calls: FaultyBatches(calls, WORST_DAY, seed=1, counted=counted).answer)
-    here.publish(users, segments=2)
+    here.publish(users)
     here.work()
     here.assert_complete(users)
     assert here.outcomes["handed back"] > 2
