@@ -7,9 +7,7 @@ from functools import partial
 from typing import Any
 
 from aws_model.clock import START_MS, Clock
-from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.capacity import READ, Meter
-from aws_model.dynamodb.database import Database
 from aws_model.dynamodb.tables import Hooks
 from fanfold import cursor, names, times
 from fanfold.aws.items import number, text
@@ -25,7 +23,7 @@ from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
 from fanfold.timeline.readers import Readers
 from fanfold.timeline.sight import Sights
-from simulation.schemas import schema_of
+from tests.unit.stores import client_of
 
 READER = "b0b00000-0000-4000-8000-000000000001"
 RETENTION_DAYS = 30
@@ -47,24 +45,22 @@ class Stage:
     posts: int = 0
 
     def __post_init__(self) -> None:
-        database = Database(self.clock, self.hooks, meter=self.meter)
-        database.create(*map(schema_of, names.TABLES))
-        client: Any = dynamodb.Client(database, validates=False)
-        self.client = client
+        about = {"hooks": self.hooks, "meter": self.meter, "validates": False}
+        self.client = client = client_of(*names.TABLES, clock=self.clock, **about)
         self.timelines = Entries(client, names.TIMELINES.name)
+        self.stored = Posts(client, names.POSTS.name)
         self.heads = HeadTable(client, names.PUBLISHERS.name)
+        self.readers = Readers(client, names.READERS.name)
+        self.follows = FollowsTable(client, names.FOLLOWING.name, self.readers, RETENTION_DAYS)
 
     def container(self, place: int = 0) -> Reading:
         return self.containers.setdefault(place, self._container())
 
     def _container(self) -> Reading:
-        readers = Readers(self.client, names.READERS.name)
-        follows = FollowsTable(self.client, names.FOLLOWING.name, readers, RETENTION_DAYS)
         channels = ChannelReading(KnownHead(self.heads), self.timelines)
         calls = partial(together, self.client, None)
-        sights = Sights(readers, calls, follows.active_among, channels)
-        hydration = Hydration(Posts(self.client, names.POSTS.name))
-        return Reading(self.timelines, hydration, sights, RETENTION_DAYS)
+        sights = Sights(self.readers, calls, self.follows.active_among, channels)
+        return Reading(self.timelines, Hydration(self.stored), sights, RETENTION_DAYS)
 
     def follow(self, *publishers: str) -> None:
         """The rows of one who follows these."""
@@ -92,11 +88,13 @@ class Stage:
     def push(self, entry: Entry) -> None:
         self.timelines.push(entry, [READER])
 
-    def page(self, limit: int = 50, *, container: int = 0, **query: Any) -> dict[str, Any]:
-        """A page of ids; cursors are texts."""
+    def page(
+        self, limit: int = 50, *, container: int = 0, hydrate: bool = False, **query: Any
+    ) -> dict[str, Any]:
+        """A page of ids, or with content; cursors are texts."""
         for name in {"before", "after"} & query.keys():
             query[name] = cursor.decode(query[name], is_position=bool)
-        return self.container(container).page(READER, Asked(limit, **query), hydrate=False)
+        return self.container(container).page(READER, Asked(limit, **query), hydrate=hydrate)
 
     @property
     def units(self) -> float:

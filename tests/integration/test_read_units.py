@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from aws_model.clock import START_MS
-from fanfold import cursor, names, times
+from fanfold import names, times
 from fanfold.aws.items import binaries, number, text
 from fanfold.timeline import marks
 from fanfold.timeline.entries import Entry
-from fanfold.timeline.paging import Asked
 from fanfold.timeline.picking import MAX_POSTS
-from fanfold.timeline.posts import Post, Posts
+from fanfold.timeline.posts import Post
 from fanfold.timeline.unread import Unread
 from simulation.scheduler import Scheduler, virtual_time
 from tests.integration.channel_stage import READER, RETENTION_DAYS, Stage, publisher
@@ -32,11 +31,8 @@ class Service(Stage):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.stored = Posts(self.client, names.POSTS.name)
         self.entries: list[Entry] = []  # oldest first
-        self.reading = self.container()
-        self.reading.sights.channels = None
-        self.unread = Unread(self.timelines, self.reading.sights, RETENTION_DAYS)
+        self.container().sights.channels = None
 
     def add(self, count: int) -> None:
         for _ in range(count):
@@ -54,15 +50,10 @@ class Service(Stage):
             self.push(entry)
             self.entries.append(entry)
 
-    def retract(self, *entries: Entry) -> None:
-        for entry in entries:
-            self.stored.retract_own(entry.sort_key.partition("#")[2], ADA, now_ms=START_MS)
-
-    def read(self, *, hydrate: bool, after: str | None = None) -> tuple[dict[str, Any], float]:
+    def read(self, **query: Any) -> tuple[dict[str, Any], float]:
         """A page, and the read units that it took."""
         before = self.units
-        place = cursor.decode(after, is_position=bool) if after else None
-        page = self.reading.page(READER, Asked(LIMIT, after=place), hydrate=hydrate)
+        page = self.page(LIMIT, **query)
         return page, self.units - before
 
 
@@ -77,10 +68,10 @@ def test_a_page_of_ids_takes_one_and_a_half_units_one_upwards_one_more_and_each_
     service: Service,
 ) -> None:
     service.add(200)
-    page, units = service.read(hydrate=False)
+    page, units = service.read()
     assert (len(page["entries"]), units) == (LIMIT, ROW + 1.5)
     service.add(60)
-    upwards, units = service.read(hydrate=False, after=page["previous"])
+    upwards, units = service.read(after=page["previous"])
     assert (len(upwards["entries"]), upwards["more"], units) == (LIMIT, True, ROW + 2.5)
 
 
@@ -88,14 +79,14 @@ def test_an_idle_poll_takes_one_and_a_half_units_and_a_second_look_is_paid_once(
     service: Service,
 ) -> None:
     service.add(100)
-    page, _ = service.read(hydrate=False)
-    idle, units = service.read(hydrate=False, after=page["previous"])
+    page, _ = service.read()
+    idle, units = service.read(after=page["previous"])
     assert (idle["entries"], idle["previous"], units) == ([], page["previous"], ROW + 1.5)
     gone = {"user_id": {"S": READER}, "sort_key": {"S": service.entries[-3].sort_key}}
     service.timelines.client.delete_item(TableName=names.TIMELINES.name, Key=gone)
-    first, units = service.read(hydrate=False, after=page["previous"])
+    first, units = service.read(after=page["previous"])
     assert units == ROW + 1.5 + 3.0
-    assert service.read(hydrate=False, after=first["previous"])[1] == ROW + 1.5
+    assert service.read(after=first["previous"])[1] == ROW + 1.5
 
 
 @pytest.mark.parametrize(("above", "query"), [(10, 0.5), (100, 2.5), (200, 2.5)])
@@ -103,9 +94,10 @@ def test_what_is_unread_takes_two_and_a_half_units_at_most_and_one_for_its_reade
     service: Service, above: int, query: float
 ) -> None:
     service.add(300)
-    service.unread.sights.readers.raise_marker(READER, service.entries[-1 - above].sort_key)
+    service.readers.raise_marker(READER, service.entries[-1 - above].sort_key)
     before = service.units
-    assert service.unread.count(READER) == {"unread": min(above, 100), "more": above > 100}
+    unread = Unread(service.timelines, service.container().sights, RETENTION_DAYS)
+    assert unread.count(READER) == {"unread": min(above, 100), "more": above > 100}
     assert service.units - before == ROW + query
 
 
@@ -127,8 +119,9 @@ def test_the_worst_page_takes_nine_units_for_entries_and_one_for_each_of_200_pos
     service.add(500)
     newest = service.entries[500 - known :]
     for each in newest:
-        service.reading.hydration.retracted[each.sort_key] = ADA
-    service.retract(*service.entries[: 500 - known])
+        service.container().hydration.retracted[each.sort_key] = ADA
+    for each in service.entries[: 500 - known]:
+        service.stored.retract_own(each.sort_key.partition("#")[2], ADA, now_ms=START_MS)
     page, units = service.read(hydrate=True)
     assert (page["entries"], page["partial"]) == ([], True)
     assert units == ROW + entries + posts
@@ -151,7 +144,7 @@ def test_marks_and_mutes_take_one_unit_in_use_and_two_at_their_limits(
     for week in range(weeks):
         item[f"hidden_{this_week - week}"] = binaries(hidden[week::weeks])
     service.client.put_item(TableName=names.READERS.name, Item=item)
-    page, units = service.read(hydrate=False)
+    page, units = service.read()
     assert (len(page["entries"]), units) == (LIMIT, row + 1.5)
     assert units <= (2.5 if each == 200 else 3.5)
 
@@ -163,7 +156,7 @@ def test_verification_takes_a_unit_for_each_publisher_of_a_page(service: Service
     service.client.put_item(TableName=names.READERS.name, Item=item)
     row = {"user_id": text(READER), "publisher_id": text(ADA), "state": text("followed")}
     service.client.put_item(TableName=names.FOLLOWING.name, Item=row)
-    page, units = service.read(hydrate=False)
+    page, units = service.read()
     assert (len(page["entries"]), units) == (LIMIT, ROW + 1.5 + 1)
 
 

@@ -12,7 +12,6 @@ from botocore.exceptions import ClientError
 from aws_model.clock import START_MS, Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.capacity import READ, WRITE, Meter
-from aws_model.dynamodb.database import Database
 from aws_model.dynamodb.tables import Hooks
 from aws_model.errors import Refused, client_error
 from fanfold import clock as product_clock
@@ -24,7 +23,7 @@ from fanfold.follows.wishes import FOLLOWED, Follow
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, Posts
-from simulation.schemas import schema_of
+from tests.unit.stores import client_of
 
 BOB = "b0b00000-0000-4000-8000-000000000001"
 ADA = "ada00000-0000-4000-8000-000000000001"
@@ -50,11 +49,8 @@ class World:
 
     def __post_init__(self) -> None:
         hooks = Hooks(index_lag=lambda _table, _index: self.lag, unprocessed=self._left_over)
-        database = Database(self.clock, hooks=hooks, meter=self.meter)
-        database.create(*map(schema_of, names.TABLES))
-        self.database = database
-        client: Any = dynamodb.Client(database, validates=False)
-        self.client = client
+        about = {"hooks": hooks, "meter": self.meter, "validates": False}
+        self.client = client = client_of(*names.TABLES, clock=self.clock, **about)
         self.posts = Posts(client, names.POSTS.name)
         watched: Any = Watched(self)
         self.entries = Entries(watched, names.TIMELINES.name)
@@ -66,15 +62,12 @@ class World:
         is_ours = table == names.TIMELINES.name and self.left_over
         return [each for each in self.left_over.pop(0) if each < count] if is_ours else []
 
-    def now(self) -> int:
-        return self.clock.now_ms()
-
     def post(self, count: int = 1, *, age_ms: int = 0) -> list[Entry]:
         """Publish posts, oldest first; returns the entries that a fan-out writes for them."""
         made = []
         for _ in range(count):
             self.posted += 1
-            published_ms = self.now() - age_ms + self.posted
+            published_ms = self.clock.now_ms() - age_ms + self.posted
             at = times.to_text(published_ms)
             expires_at = published_ms // 1000 + RETENTION_DAYS * DAY_MS // 1000
             post = Post(
@@ -85,7 +78,7 @@ class World:
                 expires_at=expires_at + OUTLIVES_SECONDS,
                 body="{}",
             )
-            self.posts.add(post, now=self.now() // 1000)
+            self.posts.add(post, now=self.clock.now_ms() // 1000)
             made.append(Entry(post.sort_key, ADA, expires_at))
         return made
 
@@ -95,23 +88,21 @@ class World:
     def first(self, *, sent_at: int | None = None, **more: Any) -> int:
         follow = more.pop("follow", self.follow())
         order = {"redelivered": False, "pace": self.pace, "stop_at": 1e9, **more}
-        sent_at = self.now() if sent_at is None else sent_at
+        sent_at = self.clock.now_ms() if sent_at is None else sent_at
         return self.backfilling.first(follow, sent_at=sent_at, **order)
 
     def second(self, *, sent_at: int | None = None, follow: Follow | None = None) -> int:
-        sent_at = self.now() - 10_000 if sent_at is None else sent_at
+        sent_at = self.clock.now_ms() - 10_000 if sent_at is None else sent_at
         follow = follow or self.follow()
         return self.backfilling.second(follow, sent_at=sent_at, pace=self.pace, stop_at=1e9)
 
     def timeline(self) -> list[Entry]:
         """What Bob has, oldest first."""
-        partition = self.database.table(names.TIMELINES.name).space.partitions.get(BOB)
-        rows = [] if partition is None else [row.item for row in partition.rows.values()]
-        found = [
-            Entry(row["sort_key"][1], row["publisher_id"][1], int(row["expires_at"][1]))
-            for row in rows
-        ]
-        return sorted(found)
+        rows = self.client.state.table(names.TIMELINES.name).space.partitions[BOB].rows.values()
+        return sorted(
+            Entry(item["sort_key"][1], item["publisher_id"][1], int(item["expires_at"][1]))
+            for item in (row.item for row in rows)
+        )
 
     def units(self, kind: str) -> float:
         return float(sum(units for (_, each), units in self.meter.units.items() if each == kind))
@@ -169,7 +160,7 @@ def test_the_same_order_twice_leaves_the_same_entries(world: World) -> None:
 def test_posts_beyond_the_retention_and_retracted_ones_are_left_out(world: World) -> None:
     world.post(2, age_ms=RETENTION_DAYS * DAY_MS + 1_000)
     young = world.post(3, age_ms=RETENTION_DAYS * DAY_MS - 1_000)
-    world.posts.retract_own(young[1].sort_key.partition("#")[2], ADA, now_ms=world.now())
+    world.posts.retract_own(young[1].sort_key.partition("#")[2], ADA, now_ms=world.clock.now_ms())
     assert world.first() == 2
     assert world.timeline() == [young[0], young[2]]
 
@@ -216,7 +207,7 @@ def test_a_first_follow_costs_30_write_and_fewer_than_20_read_units_or_one(world
 
 def test_a_page_read_a_second_after_the_edge_serves_all_orders_before_it(world: World) -> None:
     world.post(5)
-    orders = [world.now() + each for each in (0, 100, 200)]
+    orders = [world.clock.now_ms() + each for each in (0, 100, 200)]
     world.clock.advance(1.2)
     world.first(sent_at=orders[0])
     before = world.meter.units.copy()
