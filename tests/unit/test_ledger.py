@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fanfold import times
 from fanfold.fanout.backlog import Resume
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import COMPLETE, DELIVERING, QUEUED, STALLED, VOID, Fanout
-from fanfold.names import FANOUTS
-from fanfold.sweep.open_fanouts import OpenFanouts
-from tests.unit.stores import client_of
+from tests.service import AT_MS as AT
+from tests.unit import stores
+from tests.unit.stores import Tables
 
-AT = 1_795_197_600_123
-ROW = Fanout(
-    fanout_id="post-1",
-    publisher_id="ada",
-    sort_key=f"{times.to_text(AT)}#post-1",
-    accepted_at=times.to_text(AT),
-    expires_at=AT // 1000 + 1_000,
-)
+ROW = replace(stores.ROW, expires_at=AT // 1000 + 1_000)
 LATER, LAST = times.to_text(AT + 60_000), times.to_text(AT + 120_000)
 
 
-@dataclass
-class Table:
-    """The ledger as workers use it, as SWEEP does, and its client."""
+class Table(Tables):
+    """The ledger with one row."""
 
-    ledger: Ledger
-    sweep: OpenFanouts
-    client: Any
-
-    @property
-    def row(self) -> Fanout:
-        found = self.ledger.get("post-1")
-        assert found
-        return found
+    def __init__(self) -> None:
+        super().__init__()
+        assert self.ledger.open(ROW) is None
 
     @property
     def indexes(self) -> tuple[bool, bool]:
@@ -61,10 +46,7 @@ class Table:
 
 @pytest.fixture
 def table() -> Table:
-    client = client_of(FANOUTS)
-    opened = Table(Ledger(client, FANOUTS.name), OpenFanouts(client, FANOUTS.name), client)
-    assert opened.ledger.open(ROW) is None
-    return opened
+    return Table()
 
 
 def plan(table: Table, segments: int = 4, now: str = LATER) -> bool:
@@ -85,7 +67,7 @@ def finish_all(table: Table) -> list[Fanout | None]:
 
 
 def give_up(table: Table) -> bool:
-    return table.sweep.give_up(table.row, now_ms=AT + 60_000)
+    return table.open.give_up(table.row, now_ms=AT + 60_000)
 
 
 # The states, and how a fan-out comes into each. Those that stalled were planned before, or not.
@@ -130,7 +112,7 @@ CHANGES: dict[str, tuple[Callable[[Table], object], set[str]]] = {
     "abandon": (lambda table: table.ledger.abandon("post-1", now=LAST), NOT_ENDED),
     "reopen": (lambda table: table.ledger.reopen(table.row, now=LAST), NOT_ENDED),
     "give up": (
-        lambda table: table.row.is_open and table.sweep.give_up(table.row, now_ms=AT + 120_000),
+        lambda table: table.row.is_open and table.open.give_up(table.row, now_ms=AT + 120_000),
         {"queued", "delivering", "delivered"},
     ),
 }
@@ -162,7 +144,7 @@ def test_a_plan_lists_all_segments_and_is_sent_no_earlier_than_the_question(
 ) -> None:
     """Whatever the clocks of SWEEP and PLAN say."""
     asked_at = AT + 60_000 + asked_later_ms
-    assert table.sweep.note_question(table.row, now_ms=asked_at)
+    assert table.open.note_question(table.row, now_ms=asked_at)
     assert plan(table)
     assert table.row == replace(
         ROW,
@@ -221,7 +203,7 @@ def test_a_worker_notes_the_answer_in_the_update_that_it_makes_anyway(
     table: Table, change: str, answers: bool
 ) -> None:
     plan(table)
-    table.sweep.note_question(table.row, now_ms=AT + 90_000)
+    table.open.note_question(table.row, now_ms=AT + 90_000)
     if change == "finish":
         finish(table, 1, LAST, answers=answers)
     elif change == "resume":
@@ -234,9 +216,9 @@ def test_a_worker_notes_the_answer_in_the_update_that_it_makes_anyway(
 
 def test_only_the_newest_question_is_noted_as_answered(table: Table) -> None:
     plan(table)
-    table.sweep.note_question(table.row, now_ms=AT + 90_000)
+    table.open.note_question(table.row, now_ms=AT + 90_000)
     first = table.row
-    table.sweep.note_question(table.row, now_ms=AT + 95_000)
+    table.open.note_question(table.row, now_ms=AT + 95_000)
     table.ledger.note_answer(first)
     assert table.row.came_out == 0
     table.ledger.note_answer(table.row)
@@ -245,9 +227,9 @@ def test_only_the_newest_question_is_noted_as_answered(table: Table) -> None:
 
 def test_a_person_who_reopens_a_fanout_begins_its_questions_and_rounds_anew(table: Table) -> None:
     STATES["delivering"](table)
-    table.sweep.note_question(table.row, now_ms=AT + 70_000)
-    table.sweep.note_round(table.row, now_ms=AT + 80_000)
-    table.sweep.give_up(table.row, now_ms=AT + 90_000)
+    table.open.note_question(table.row, now_ms=AT + 70_000)
+    table.open.note_round(table.row, now_ms=AT + 80_000)
+    table.open.give_up(table.row, now_ms=AT + 90_000)
     reopened = table.ledger.reopen(table.row, now=LAST)
     assert reopened == table.row
     assert (reopened.state, reopened.asks, reopened.rounds) == (DELIVERING, 0, 0)
@@ -294,15 +276,15 @@ def test_only_the_post_of_the_row_expires(table: Table) -> None:
 # SWEEP's changes
 
 REMEDIES: dict[str, Callable[[Table, Fanout, int], bool]] = {
-    "question": lambda table, row, now_ms: table.sweep.note_question(row, now_ms=now_ms),
-    "round": lambda table, row, now_ms: table.sweep.note_round(row, now_ms=now_ms),
-    "give up": lambda table, row, now_ms: table.sweep.give_up(row, now_ms=now_ms),
+    "question": lambda table, row, now_ms: table.open.note_question(row, now_ms=now_ms),
+    "round": lambda table, row, now_ms: table.open.note_round(row, now_ms=now_ms),
+    "give up": lambda table, row, now_ms: table.open.give_up(row, now_ms=now_ms),
 }
 MEANWHILE: dict[str, Callable[[Table], object]] = {
     "progress": lambda table: finish(table, 1, LAST),
     "a try": lambda table: table.ledger.touch(table.row, now=LAST),
-    "another question": lambda table: table.sweep.note_question(table.row, now_ms=AT + 99_000),
-    "another round": lambda table: table.sweep.note_round(table.row, now_ms=AT + 99_000),
+    "another question": lambda table: table.open.note_question(table.row, now_ms=AT + 99_000),
+    "another round": lambda table: table.open.note_round(table.row, now_ms=AT + 99_000),
     "giving up": give_up,  # in the very millisecond of the last change
     "the end": lambda table: table.ledger.abandon("post-1", now=LATER),
 }

@@ -30,10 +30,8 @@ def new(number: int, publisher: str = "ada") -> NewPost:
 class World(Tables):
     def __init__(self) -> None:
         super().__init__(POSTS, PUBLISHERS)
-        posts, counts = (
-            Posts(self.client, POSTS.name),
-            PostCounts(self.client, PUBLISHERS.name, RATE),
-        )
+        posts = Posts(self.client, POSTS.name)
+        counts = PostCounts(self.client, PUBLISHERS.name, RATE)
         self.publishing = Publishing(posts, self.ledger, 30, counts)
 
     def publish(self, number: int, *, after_ms: int = 0, publisher: str = "ada") -> None:
