@@ -45,7 +45,7 @@ class Stage:
     posts: int = 0
 
     def __post_init__(self) -> None:
-        about = {"hooks": self.hooks, "meter": self.meter, "validates": False}
+        about: dict[str, Any] = {"hooks": self.hooks, "meter": self.meter, "validates": False}
         self.client = client = client_of(*names.TABLES, clock=self.clock, **about)
         self.timelines = Entries(client, names.TIMELINES.name)
         self.stored = Posts(client, names.POSTS.name)

@@ -49,7 +49,7 @@ class World:
 
     def __post_init__(self) -> None:
         hooks = Hooks(index_lag=lambda _table, _index: self.lag, unprocessed=self._left_over)
-        about = {"hooks": hooks, "meter": self.meter, "validates": False}
+        about: dict[str, Any] = {"hooks": hooks, "meter": self.meter, "validates": False}
         self.client = client = client_of(*names.TABLES, clock=self.clock, **about)
         self.posts = Posts(client, names.POSTS.name)
         watched: Any = Watched(self)

@@ -49,7 +49,12 @@ class Worker(Tables):
             self.put(row)
         self.calls: list[str] = []  # that change the ledger, or try to
         plain = self.client.update_item
-        self.client.update_item = lambda **request: self.calls.append("update") or plain(**request)
+
+        def update(**request: Any) -> Any:
+            self.calls.append("update")
+            return plain(**request)
+
+        self.client.update_item = update
 
     def find(self, fanout_id: str, publisher_id: str) -> Found:
         assert publisher_id == "ada"
