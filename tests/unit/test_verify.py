@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -34,6 +36,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ada = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
     git(root, *ada, "commit", "--quiet", "--message", "Begin")
     monkeypatch.setattr(command, "ROOT", root)
+    monkeypatch.setattr(command, "POLL_SECONDS", 0.01)
     return root
 
 
@@ -129,23 +132,81 @@ def test_stages_run_side_by_side(checkout: Path) -> None:
     assert [each.passed for each in verify(checkout, one, other)] == [True, True]
 
 
-def test_nothing_runs_beside_a_stage_that_measures_speed(checkout: Path) -> None:
-    busy = "import pathlib, time; path = pathlib.Path('.verify/busy')\n"
-    works = stage("slow", f"{busy}path.touch(); time.sleep(0.3); path.unlink()")
-    speed = stage("speed", f"{busy}assert not path.exists(); time.sleep(0.3); path.touch()")
-    after = stage("demo", f"{busy}path.unlink()")
-    found = verify(checkout, works, replace(speed, alone=True), after)
-    assert [each.passed for each in found] == [True, True, True]
-
-
-def test_a_stage_that_hangs_is_ended_with_all_its_processes(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
+def test_nothing_runs_beside_a_stage_that_measures_speed(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "LIMIT_SECONDS", 0.5)
-    hangs = "import subprocess; subprocess.run(['sleep', '1000'])"
-    (found,) = verify(checkout, stage("test", hangs))
-    assert not found.passed
-    assert "did not end by itself" in found.said
+    speed = replace(stage("speed"), alone=True)
+    verify(checkout, stage("slow"), speed, stage("demo"))
+    said = [" ".join(line.split()[:2]) for line in capsys.readouterr().out.splitlines()]
+    assert said == [
+        f"{name} {what}" for name in ("slow", "speed", "demo") for what in ("...", "passed:")
+    ]
+
+
+# A stage that starts what a local engine is: processes in a session of their own, with variables of
+# their own. They hold a file open.
+LEAVES = """
+import os, signal, subprocess, sys
+engine = subprocess.Popen(
+    ["sh", "-c", "sleep 1000 & echo begun; wait"],
+    stdout=subprocess.PIPE, stderr=open(".verify/held", "w"),
+    env=dict(PATH=os.environ["PATH"]), start_new_session=True,
+)
+engine.stdout.readline()
+"""
+# What it does then, as its words say it.
+PASSES = "print('all is well')"
+HANGS = "signal.pause()"
+IGNORES = f"for each in (2, 15): signal.signal(each, signal.SIG_IGN)\n{HANGS}"
+INTERRUPTS, KILLS = (f"os.kill(int(sys.argv[1]), {each}); {HANGS}" for each in (2, 9))
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="Elsewhere it ends by itself.")
+
+
+@pytest.fixture
+def held(checkout: Path) -> Iterator[int]:
+    """The file: there is nothing to read once nobody else has it open."""
+    path = checkout / ".verify" / "held"
+    path.parent.mkdir()
+    os.mkfifo(path)
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    yield file
+    os.close(file)
+
+
+def leaving(then: str) -> tuple[str, ...]:
+    """Its command, to be followed by the process that it interrupts or kills."""
+    return (sys.executable, "-P", "-c", LEAVES + then)
+
+
+@on_linux
+@pytest.mark.parametrize("then", [PASSES, HANGS, IGNORES], ids=["passes", "hangs", "ignores"])
+def test_all_processes_of_a_stage_end_with_it_and_it_is_ended_if_it_hangs(
+    checkout: Path, held: int, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    if then != PASSES:
+        monkeypatch.setattr(command, "LIMIT_SECONDS", 1.5)
+    if then == IGNORES:
+        monkeypatch.setattr(command, "GRACE_SECONDS", 0.0)
+    (found,) = verify(checkout, Stage("test", leaving(then)))
+    assert os.read(held, 1) == b""
+    assert found.passed == (then == PASSES)
+    assert ("did not end by itself" in found.said) == (then != PASSES)
+
+
+@on_linux
+def test_all_processes_of_a_stage_end_if_it_is_interrupted_or_make_verify_is_killed(
+    checkout: Path, held: int
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        verify(checkout, Stage("test", (*leaving(INTERRUPTS), str(os.getpid()))))
+    assert os.read(held, 1) == b""
+    begin = "import os, subprocess, sys; subprocess.run([*sys.argv[1:], str(os.getpid())])"
+    keeper = (sys.executable, "-P", "-m", "tools.verify.keeper")
+    killed = (sys.executable, "-P", "-c", begin, *keeper, *leaving(KILLS))
+    assert subprocess.run(killed, cwd=checkout, check=False).returncode == -9
+    os.set_blocking(held, True)
+    assert os.read(held, 1) == b"", "soon"
 
 
 def test_files_that_change_while_a_stage_runs_make_it_count_for_nothing(checkout: Path) -> None:
@@ -158,9 +219,10 @@ def test_an_interrupted_stage_goes_on_from_what_it_has_kept(checkout: Path, sent
     goes_on = (
         "import pathlib, sys, os, signal; kept = pathlib.Path(sys.argv[1], 'half')\n"
         "if kept.exists(): print('went on'); raise SystemExit\n"
-        f"kept.touch(); os.kill(os.getppid(), signal.{sent}); signal.pause()"
+        f"kept.touch(); os.kill(int(sys.argv[2]), signal.{sent}); signal.pause()"
     )
-    chosen = Stage("simulation", (sys.executable, "-P", "-c", goes_on, "{folder}"))
+    program = (sys.executable, "-P", "-c", goes_on, "{folder}", str(os.getpid()))
+    chosen = Stage("simulation", program)
     with pytest.raises(KeyboardInterrupt):
         verify(checkout, chosen)
     assert verify(checkout, chosen)[0].said == "went on"

@@ -27,8 +27,9 @@ from tools.verify.stages import LIMIT_SECONDS, SEEDS, STAGES, Stage, named
 
 ROOT = Path(__file__).resolve().parents[2]
 INTERRUPTED = 130  # the exit status of a command that Ctrl-C ended
-# How long a stage has to end by itself when it is stopped.
+# How long a stage has to end by itself when it is stopped, and its keeper to end the rest.
 GRACE_SECONDS = 20.0
+KEEPER_SECONDS = 20.0
 # Two fill two cores; each may take three gigabytes.
 LANES = 2
 POLL_SECONDS = 0.1
@@ -41,9 +42,10 @@ FAILURE = re.compile(r"^(?:(?:FAILED|ERROR) (?P<test>\S+)|(?P<seed>seed \d+: .*)
 
 @dataclass
 class _Run:
-    """A stage that runs now, in a session of its own, so that its processes end with it.
+    """A stage that runs now, in a session of its own.
 
-    A local engine has a session, too; one that a stage has left ends by itself.
+    No process outlives it on Linux, a local engine included, which has a session of its own too.
+    Elsewhere such an engine ends when its lifetime is over.
     """
 
     stage: Stage
@@ -62,7 +64,7 @@ class _Run:
         command = [word.format(**given) for word in stage.command]
         with kept.log(stage).open("w") as log:
             process = subprocess.Popen(
-                command,
+                [sys.executable, "-P", "-m", "tools.verify.keeper", *command],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -105,10 +107,14 @@ class _Run:
 
     def interrupt(self) -> float:
         """Ask all its processes to end, as Ctrl-C does, and end those that do not; CPU seconds."""
-        for signal_number in (signal.SIGINT, signal.SIGKILL):
+        for signal_number, seconds in (
+            (signal.SIGINT, GRACE_SECONDS),
+            (signal.SIGTERM, KEEPER_SECONDS),
+            (signal.SIGKILL, KEEPER_SECONDS),
+        ):
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal_number)
-            until = time.monotonic() + GRACE_SECONDS
+            until = time.monotonic() + seconds
             while time.monotonic() < until:
                 cpu_seconds = self._reap()
                 if cpu_seconds is not None:
