@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,6 +24,7 @@ from fanfold_cli.local import home as homes
 from fanfold_cli.local.cdk import CDK_VARIABLE, Cdk
 from fanfold_cli.local.home import CHECKOUT, MARKER, EngineState, Home
 from fanfold_cli.stack import Deployment
+from tests.timers import Clock
 
 
 def state_of(pid: int) -> EngineState:
@@ -199,8 +199,8 @@ def test_what_an_ended_engine_has_left_is_awaited_in_a_sentence(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr(engine, "stop", lambda *_: time.sleep(0.5))
+    clock = Clock.instead(monkeypatch)
+    monkeypatch.setattr(engine, "stop", lambda *_: clock.sleep(progress.PATIENCE_SECONDS))
     monkeypatch.setattr(engine, "start", Mock(side_effect=ExpectedError("Enough.")))
     home.claim()
     home.write_state(ended)

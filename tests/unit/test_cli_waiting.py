@@ -1,13 +1,9 @@
 """A command says what it waits for, once that takes long, and says it once."""
 
-import importlib
+import io
 import os
-import pty
-import signal
-import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +11,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+import typer
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from rich.console import Console
@@ -22,82 +19,96 @@ from typer.testing import CliRunner
 
 from fanfold_cli import aws, progress
 from fanfold_cli.app import app
+from fanfold_cli.console import INTERRUPTED, ExpectedError, ask
 from fanfold_cli.local import engine
 from fanfold_cli.local.home import Home
+from tests.timers import Clock
 from tests.unit.test_cli_home import state_of
 
-LONG = 0.4
+LONG = progress.PATIENCE_SECONDS
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Otherwise the first wait would end while that is still imported.
-    importlib.import_module("fanfold_cli.drawing")
-    monkeypatch.setattr(progress, "PATIENCE_SECONDS", LONG / 4)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock.instead(monkeypatch)
 
 
-def waiting() -> None:
+class Terminal(io.StringIO):
+    """Keeps what it shows; its user types Ctrl-D, or raises an error by Ctrl-C."""
+
+    def __init__(self, error: type[BaseException] | None = None) -> None:
+        super().__init__()
+        self.error = error
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]
+        if self.error:
+            raise self.error
+        return super().readline(size)
+
+
+def waiting(clock: Clock) -> None:
     with progress.waiting_for("a friend"):
-        time.sleep(LONG)
+        clock.sleep(LONG)
 
 
 def test_a_long_wait_is_one_line_on_stderr_if_nobody_has_said_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    waiting()
+    waiting(clock)
     assert capsys.readouterr() == ("", "Waiting for a friend.\n")
     with progress.waiting_for("a friend", is_said=True):
-        time.sleep(LONG)
-    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 60.0)
-    waiting()
+        clock.sleep(LONG)
+    with progress.waiting_for("a friend"):
+        clock.sleep(LONG - 0.1)
+    clock.sleep(LONG)
     assert capsys.readouterr() == ("", "")
 
 
 def test_only_the_outer_of_two_waits_is_said_and_the_next_one_again(
+    clock: Clock,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with progress.waiting_for("the whole journey"):
-        waiting()
+        waiting(clock)
     assert capsys.readouterr().err == "Waiting for the whole journey.\n"
     with progress.progress_bar("Moving", total=1, unit="messages"):
-        waiting()
+        waiting(clock)
     assert "friend" not in capsys.readouterr().err
     with pytest.raises(KeyboardInterrupt), progress.waiting_for("a friend"):
         raise KeyboardInterrupt
     with ThreadPoolExecutor(2) as threads:
-        for each in [threads.submit(waiting) for _ in range(2)]:
+        for each in [threads.submit(waiting, clock) for _ in range(2)]:
             each.result()
     assert capsys.readouterr().err == ""
-    waiting()
+    waiting(clock)
     assert capsys.readouterr().err == "Waiting for a friend.\n"
 
 
-def test_a_bar_that_is_full_at_once_shows_no_rate(capsys: pytest.CaptureFixture[str]) -> None:
-    for seconds, is_shown in ((0.0, False), (1.2, True)):
+def test_a_bar_that_is_full_at_once_shows_no_rate(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seconds, is_shown in ((0.5, False), (1.0, True)):
         with progress.progress_bar("Moving", total=4, unit="messages") as bar:
             bar.advance(2)
-            time.sleep(seconds)
+            clock.sleep(seconds)
             bar.advance(2)
         assert ("/s" in capsys.readouterr().err) is is_shown
 
 
-def test_a_terminal_gets_a_spinner_that_leaves_nothing_behind() -> None:
-    script = (
-        "import time; from fanfold_cli import drawing, progress\n"
-        "progress.PATIENCE_SECONDS = 0.1\n"
-        "with progress.waiting_for('[a] friend', is_said=True): time.sleep(1)"
-    )
-    ours, theirs = pty.openpty()
-    ran = subprocess.run(
-        [sys.executable, "-P", "-c", script],
-        stderr=theirs,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
-    )
-    os.close(theirs)
-    shown = os.read(ours, 65_536).decode()
-    os.close(ours)
-    assert ran.stdout == b""
+def test_a_terminal_gets_a_spinner_that_leaves_nothing_behind(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress.waiting_for("[a] friend", is_said=True):
+        clock.sleep(LONG)
+    shown = terminal.getvalue()
+    assert capsys.readouterr().out == ""
     assert "Waiting for [a] friend" in shown
     show_cursor, erase_line = "\x1b[?25h", "\x1b[2K"
     assert show_cursor in shown
@@ -106,10 +117,10 @@ def test_a_terminal_gets_a_spinner_that_leaves_nothing_behind() -> None:
 
 @pytest.mark.parametrize("endpoint", [None, aws.LocalEndpoint("http://127.0.0.1:4566", "key")])
 def test_a_slow_call_says_its_name_on_aws_and_on_the_engine(
-    capsys: pytest.CaptureFixture[str], endpoint: aws.LocalEndpoint | None
+    clock: Clock, capsys: pytest.CaptureFixture[str], endpoint: aws.LocalEndpoint | None
 ) -> None:
     def answer(**_: Any) -> AWSResponse:
-        time.sleep(LONG)
+        clock.sleep(LONG)
         return AWSResponse("", 200, HTTPHeaders(), Mock(**{"stream.return_value": [b"{}"]}))
 
     sqs = aws.client("sqs", endpoint, "us-east-1")
@@ -118,48 +129,36 @@ def test_a_slow_call_says_its_name_on_aws_and_on_the_engine(
     assert capsys.readouterr() == ("", "Waiting for SQS (ListQueues).\n")
 
 
-def test_local_down_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_local_down_says_what_it_waits_for(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     home = Home(tmp_path)
     home.claim()
     home.write_state(replace(state_of(os.getpid()), pid_mark="ended", supervisor_mark="ended"))
-    monkeypatch.setattr(engine, "stop", lambda *_: time.sleep(LONG))
+    monkeypatch.setattr(engine, "stop", lambda *_: clock.sleep(LONG))
     ran = CliRunner().invoke(app, ["local", "down", "--home", str(tmp_path)])
     assert ran.stderr.startswith("Waiting for the engine and its functions to end.\n")
     assert ran.stdout == ""
 
 
-def test_ctrl_c_at_a_question_is_an_interrupt_and_the_end_of_stdin_a_refusal() -> None:
-    script = (
-        "import typer; from fanfold_cli.console import ExpectedError, ask\n"
-        "app = typer.Typer()\n"
-        "@app.command()\n"
-        "def drop() -> None:\n"
-        "    try: ask('Drop 1 letter?', place='Here', yes=False)\n"
-        "    except ExpectedError: raise typer.Exit(1)\n"
-        "app()"
-    )
-    for end, exit_code, said in ((False, 130, "Interrupted: nothing was changed."), (True, 1, "")):
-        ours, terminal = pty.openpty()
-        with subprocess.Popen(
-            [sys.executable, "-P", "-c", script],
-            stdin=terminal,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            # Where pytest runs in the background of a shell, Ctrl-C is ignored.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        ) as asking:
-            assert asking.stderr is not None
-            assert b"Here: Drop" in asking.stderr.read(10)
-            time.sleep(LONG)
-            if end:
-                os.write(ours, b"\x04")  # Ctrl-D
-            else:
-                asking.send_signal(signal.SIGINT)
-            rest = asking.stderr.read().decode()
-            assert asking.wait() == exit_code
-            assert said in rest
-        for each in (ours, terminal):
-            os.close(each)
+def test_ctrl_c_at_a_question_is_an_interrupt_and_the_end_of_stdin_a_refusal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal(KeyboardInterrupt))
+    with pytest.raises(typer.Exit) as end:
+        ask("Drop 1 letter?", place="Here", yes=False)
+    assert end.value.exit_code == INTERRUPTED
+    said = capsys.readouterr().err
+    assert said.startswith("Here: Drop 1 letter?")
+    assert said.endswith("\nInterrupted: nothing was changed.\n")
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    with pytest.raises(ExpectedError, match="Nothing was changed; --yes answers"):
+        ask("Drop 1 letter?", place="Here", yes=False)
+
+
+def is_telling() -> bool:
+    """Whether a thread says again and again how far a bar is."""
+    return any(each.name.endswith("(tell)") for each in threading.enumerate())
 
 
 def test_a_bar_that_is_piped_says_again_and_again_how_far_it_is_and_one_on_a_terminal_nothing(
@@ -170,20 +169,19 @@ def test_a_bar_that_is_piped_says_again_and_again_how_far_it_is_and_one_on_a_ter
 
     def hear(sentence: str) -> None:
         said.append(sentence)
-        if len(said) == 2:
+        if said.count("Following: 1,200 of 2,000 follows.") == 2:
             has_spoken.set()
 
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     monkeypatch.setattr(progress, "say", hear)
     with progress.progress_bar("Following", total=2_000, unit="follows") as bar:
         bar.reach(1_200)
         assert has_spoken.wait(60)
-    assert said[-1] == "Following: 1,200 of 2,000 follows."
-    said.clear()
+        assert is_telling()
+    assert not is_telling()
     monkeypatch.setattr(Console, "is_terminal", True)
     with progress.progress_bar("Following", total=2, unit="follows"):
-        time.sleep(0.1)
-    assert said == []
+        assert not is_telling()
 
 
 def test_what_a_bar_counts_agrees_with_its_total(capsys: pytest.CaptureFixture[str]) -> None:
