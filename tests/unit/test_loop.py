@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Barrier, current_thread
+from threading import Barrier, Event, current_thread
 from typing import Any
 from unittest.mock import patch
 
@@ -17,12 +17,25 @@ from fanfold import clock
 from fanfold.errors import TryLater
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, Send
-from fanfold.fanout.transport import CONNECTIONS, Call, Finished, Job, Loop
+from fanfold.fanout.transport import CONNECTIONS, Call, End, Finished, Job, Loop
 from fanfold.follows import ring
 from fanfold.timeline.entries import Entry
+from tests.timers import Clock
 
 PATIENCE_SECONDS = 30.0
 WRITTEN: tuple[str, ...] = ()
+
+
+class Arrivals(list[Job]):
+    """The deliveries that have joined a loop, whose leading thread may wait for the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_first = Event()
+
+    def append(self, job: Job) -> None:
+        super().append(job)
+        self.has_first.set()
 
 
 class Table:
@@ -112,25 +125,33 @@ def test_deliveries_of_all_threads_end_each_with_its_own_entries() -> None:
     assert set(table.written) == wanted
 
 
+def joining_late(loop: Loop, table: Table, first: Delivery, late: Delivery) -> tuple[End, End]:
+    """How two deliveries end, of which one joins as the first call of the other is answered."""
+    loop._new = arrivals = Arrivals()
+    begun: list[Future[End]] = []
+
+    def join(_call: Call) -> Any:
+        if not begun:
+            arrivals.has_first.clear()
+            begun.append(threads.submit(loop.run, late, entry("late")))
+            assert arrivals.has_first.wait(PATIENCE_SECONDS)
+        return WRITTEN
+
+    table.answer = join
+    with ThreadPoolExecutor(1) as threads:
+        end = loop.run(first, entry("first"))
+        return end, begun[0].result(PATIENCE_SECONDS)
+
+
 def test_deliveries_take_turns() -> None:
     """A post with few followers does not wait behind one with many."""
     table, pace = Table(), Pace(1e6, burst=10_000)
     few, many = delivery(25, pace), delivery(2_000, pace)
-    loop = Loop(table, join_seconds=0.01)
-
-    def join_late(call: Call) -> Any:
-        if not late:
-            late.append(threads.submit(loop.run, few, entry("few")))
-            while not loop._new:
-                clock.sleep(0.001)
-        return WRITTEN
-
-    late: list[Any] = []
-    table.answer = join_late
-    with ThreadPoolExecutor(1) as threads:
-        assert loop.run(many, entry("many")) == Done(2_000)
-        assert late[0].result(PATIENCE_SECONDS) == Done(25)
-    assert table.batches.index(entry("few").sort_key) <= CONNECTIONS + 1
+    assert joining_late(Loop(table, join_seconds=0.01), table, many, few) == (
+        Done(2_000),
+        Done(25),
+    )
+    assert table.batches.index(entry("late").sort_key) <= CONNECTIONS + 1
     assert len(table.leaders) == 1
 
 
@@ -148,12 +169,16 @@ def test_one_delivery_that_wants_more_has_no_more_calls_than_connections() -> No
     assert table.most == CONNECTIONS
 
 
-def test_each_delivery_stops_at_its_own_time() -> None:
-    slow = Pace(25.0, burst=25)
-    loop = Loop(Table(), join_seconds=0.01)
-    long, short = at_once(loop, delivery(50, slow), delivery(5_000, slow, seconds=0.2))
-    assert long == Done(50)
-    assert isinstance(short, HandBack)
+def test_each_delivery_stops_at_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = Clock()
+    monkeypatch.setattr(clock, "monotonic", lambda: now.now)
+    monkeypatch.setattr(clock, "sleep", now.sleep)
+    table, slow = Table(), Pace(25.0, burst=25)
+    long, short = delivery(50, slow), delivery(5_000, slow, seconds=0.2)
+    ends = joining_late(Loop(table, join_seconds=0.01), table, long, short)
+    assert ends[0] == Done(50)
+    assert isinstance(ends[1], HandBack)
+    assert len(table.leaders) == 1
 
 
 @pytest.mark.parametrize("answered", [ValueError("refused"), ("nobody",)], ids=["error", "lie"])
