@@ -36,10 +36,12 @@ def passes(figure: Figure) -> bool:
     return figure.reaches(GATE)
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("fanout", "read-growth")]
+SLOW = [
+    pytest.param(name, marks=pytest.mark.slow) for name in ("channels", "fanout", "read-growth")
+]
 
 
-@pytest.mark.parametrize("name", ["channels", "fairness", "ordinary", "write-units", *SLOW])
+@pytest.mark.parametrize("name", ["fairness", "ordinary", "write-units", *SLOW])
 def test_a_short_run_reaches_most_of_every_target(name: str) -> None:
     missed = [figure for figure in runner.run_here(name, short=True).figures if not passes(figure)]
     assert not missed

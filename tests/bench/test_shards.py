@@ -38,6 +38,7 @@ def test_a_rush_is_throttled_until_the_publisher_grows_and_loses_no_acknowledged
     assert rush.lost() == 1
 
 
+@pytest.mark.slow
 def test_relate_leaves_no_second_edge_although_it_learns_of_a_growth_late() -> None:
     rush = Rush(replace(SMALL, seconds=14))
     counts = rush.run()

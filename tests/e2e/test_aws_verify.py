@@ -86,6 +86,7 @@ def test_a_small_run_on_the_engine_finds_every_row_and_says_what_it_skipped(
     assert "127.0.0.1" not in text
 
 
+@pytest.mark.slow
 def test_a_run_whose_table_was_spoiled_fails_and_says_by_what(
     engine: Home, stack: Deployment, tmp_path: Path
 ) -> None:

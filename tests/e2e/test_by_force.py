@@ -31,7 +31,7 @@ from tests.e2e.clients import (
 )
 from tests.lifetimes import LIFETIME_HOURS
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.slow
 
 # For a segment of thousands of followers.
 VISIBILITY_SECONDS = 90

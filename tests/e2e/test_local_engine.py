@@ -318,6 +318,7 @@ def delay_of_bulk(stack: Deployment) -> str:
     return str(answer["Attributes"]["DelaySeconds"])
 
 
+@pytest.mark.slow
 def test_a_changed_table_is_refused_and_the_old_stack_keeps_running(workshop: Workshop) -> None:
     stack = workshop.up()
     put_post(stack, "before-the-refusal")
@@ -340,6 +341,7 @@ def test_a_changed_queue_keeps_its_messages(workshop: Workshop) -> None:
     assert kept["Body"] == "before the change"
 
 
+@pytest.mark.slow
 def test_a_failed_update_is_rolled_back_without_losing_data(workshop: Workshop) -> None:
     stack = workshop.up()
     put_post(stack, "before-the-failure")
@@ -363,6 +365,7 @@ def backfills(stack: Deployment) -> set[str]:
     return {each["BACKFILL"] for each in variables if "BACKFILL" in each}
 
 
+@pytest.mark.slow
 def test_a_value_is_deployed_and_kept_until_it_is_given_up(
     workshop: Workshop, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -387,6 +390,7 @@ def test_a_value_is_deployed_and_kept_until_it_is_given_up(
     assert has_post(after, "before-the-value")
 
 
+@pytest.mark.slow
 def test_a_value_that_changes_a_table_is_refused_and_forgotten(workshop: Workshop) -> None:
     stack = workshop.up()
     put_post(stack, "before-the-value-of-a-table")

@@ -46,6 +46,7 @@ def check(stack: Deployment, part: Graph) -> None:
     assert sorted(entry for entry in entries(stack) if entry[1] in posts) == expected
 
 
+@pytest.mark.slow
 def test_posts_by_the_largest_real_publishers_reach_exactly_their_followers(
     stack: Deployment, real: Graph
 ) -> None:

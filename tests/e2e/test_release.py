@@ -18,7 +18,7 @@ from tests.lifetimes import LIFETIME_HOURS
 STACK, BUCKET = "Fanfold-plain", "code-of-functions"
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_template_and_code_of_a_release_are_a_timeline_without_cdk(tmp_path: Path) -> None:
     # Its functions run on this machine; otherwise they are those of a release.
     release.write(tmp_path / "dist", machine=LOCAL)

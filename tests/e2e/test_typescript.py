@@ -127,7 +127,7 @@ def test_it_pages_both_ways_while_posts_are_published(
     run_on(stack, built, "paging", users, sent=sent, published=published)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.skipif(
     (sys.platform, platform.machine()) != ("linux", "x86_64") and CHROME not in os.environ,
     reason=f"the bundled browser is for Linux on x64: name a Chrome in {CHROME}",
@@ -139,7 +139,7 @@ def test_its_example_is_a_timeline_in_a_browser(
     run_on(stack, built, "page", users, FANFOLD_HOME=str(engine.path), TMPDIR=browser_folder)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_its_package_serves_javascript_and_typescript(client: Path, tmp_path: Path) -> None:
     run("npm", "pack", "--silent", "--pack-destination", str(tmp_path), cwd=client)
     (package,) = tmp_path.glob("*.tgz")

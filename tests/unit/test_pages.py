@@ -47,7 +47,7 @@ def parse(words: list[str], *, is_whole: bool) -> None:
 def test_every_block_says_whether_a_test_runs_it() -> None:
     for block in BLOCKS:
         assert block.mark in ("", AWS) or block.mark.startswith(BY_HAND), block
-        # Markdown takes a line with backticks in it for text, and the end of the block for its start.
+        # With a backtick, Markdown would not take the line for the start of a block.
         assert "`" not in block.mark, block
     assert {block.page for block in BLOCKS if not block.mark} == RUN
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from examples.hydrate_sql import read
 from fanfold import names
 from fanfold_cli.local.engine import NEEDED
@@ -83,6 +85,7 @@ def test_twelve_lines_of_a_foreign_app_deploy_a_timeline(deploy_example: Deploy)
     eventually(lambda: follower.ref_ids() == [post["ref_id"]])
 
 
+@pytest.mark.slow
 def test_users_of_a_pool_of_the_app_read_their_timelines(deploy_example: Deploy) -> None:
     stack = deploy_example(EXAMPLES / "existing_pool")
     (pool,) = stack.client("cognito-idp").list_user_pools(MaxResults=10)["UserPools"]
@@ -93,6 +96,7 @@ def test_users_of_a_pool_of_the_app_read_their_timelines(deploy_example: Deploy)
     eventually(lambda: follower.ref_ids() == [post["ref_id"]])
 
 
+@pytest.mark.slow
 def test_events_of_the_app_become_posts(deploy_example: Deploy) -> None:
     stack = deploy_example(EXAMPLES / "eventbridge")
     reader = User(stack, "ben", stack.token("ben"))
@@ -101,6 +105,7 @@ def test_events_of_the_app_become_posts(deploy_example: Deploy) -> None:
     eventually(lambda: reader.ref_ids() == ["article:1"])
 
 
+@pytest.mark.slow
 def test_content_of_posts_is_read_from_the_apps_database(deploy_example: Deploy) -> None:
     stack = deploy_example(EXAMPLES / "hydrate_sql")
     reader = User(stack, "ben", stack.token("ben"))

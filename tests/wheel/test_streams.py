@@ -8,6 +8,8 @@ hands the consumers records in the form of AWS.
 import json
 from typing import Any
 
+import pytest
+
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import User, eventually
 from tests.wheel.test_embedding import EXAMPLES, Deploy
@@ -15,6 +17,7 @@ from tests.wheel.test_embedding import EXAMPLES, Deploy
 BY_DYNAMODB = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
 
 
+@pytest.mark.slow
 def test_a_consumer_hears_of_posts_edits_retractions_and_entries(deploy_example: Deploy) -> None:
     stack = deploy_example(EXAMPLES / "streams")
     posts, entries = mapping(stack, "Index"), mapping(stack, "Push")

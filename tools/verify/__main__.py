@@ -116,8 +116,7 @@ class _Run:
                 os.killpg(self.process.pid, signal_number)
             until = time.monotonic() + seconds
             while time.monotonic() < until:
-                cpu_seconds = self._reap()
-                if cpu_seconds is not None:
+                if (cpu_seconds := self._reap()) is not None:
                     return cpu_seconds
                 time.sleep(POLL_SECONDS)
         return 0.0
@@ -281,12 +280,7 @@ def main() -> int:
     began = time.monotonic()
     try:
         found = verify(
-            stages,
-            kept,
-            seeds=chosen.seeds,
-            day=day,
-            afresh=chosen.afresh,
-            lanes=chosen.lanes,
+            stages, kept, seeds=chosen.seeds, day=day, afresh=chosen.afresh, lanes=chosen.lanes
         )
     except KeyboardInterrupt:
         print("\nInterrupted. `make verify` goes on where it was.", file=sys.stderr)
