@@ -229,7 +229,7 @@ def test_a_hand_back_is_stored_in_the_ledger_before_the_rest_is_sent() -> None:
     assert worker.deliver(replace(COMMAND, hops=3), redelivered=True) == Outcome("handed back", 0)
     (message,) = worker.bulk.sent
     assert message.group == "ada"
-    assert DeliverSegment.from_content(message.content) == replace(
+    assert DeliverSegment.from_content(dict(message.content)) == replace(
         COMMAND, position="5" * 16, hops=0
     ), "hops count only without progress"
 
