@@ -56,7 +56,7 @@ def test_without_a_token_of_the_stacks_pool_and_client_no_route_runs_a_function(
             stack, stack.output(names.USER_POOL_ID_OUTPUT)
         ),
     }
-    headers = {"x_authorization": f"Bearer {victim.token}", "cookie": f"token={victim.token}"}
+    headers: Any = {"x_authorization": f"Bearer {victim.token}", "cookie": f"token={victim.token}"}
     assert victim.call("GET", "/v1/timeline").status == 200
     for route in contract.ROUTES:
         path = route.path.format(publisher_id=other.name, ref_id="post-1")

@@ -179,7 +179,7 @@ def test_with_a_key_and_a_vpc_each_function_may_use_them_as_far_as_it_needs(stac
         assert not any(is_allowed(need._replace(context=FROM_CODE), held) for need in attaching)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_whatever_goes_wrong_a_function_calls_nothing_else(shared: Template) -> None:
     """Some of these worlds have channels."""
     with installed(), recording() as record:

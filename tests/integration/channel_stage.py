@@ -23,7 +23,7 @@ from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
 from fanfold.timeline.readers import Readers
 from fanfold.timeline.sight import Sights
-from tests.unit.stores import client_of
+from tests.stores import client_of
 
 READER = "b0b00000-0000-4000-8000-000000000001"
 RETENTION_DAYS = 30

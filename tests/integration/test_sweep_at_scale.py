@@ -9,7 +9,7 @@ import pytest
 from fanfold import contract, times
 from fanfold.sweep import course
 from fanfold.sweep.course import Oldest
-from tests.unit.stores import SweepStage
+from tests.stores import SweepStage
 
 MINUTE = 60.0
 

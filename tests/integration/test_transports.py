@@ -35,7 +35,7 @@ from fanfold.timeline.posts import Posts
 from functions import _clients, _wiring
 from tests import service as system
 from tests.compat.calls import CREATIONS
-from tests.unit.stores import POST, ROW
+from tests.stores import POST, ROW
 from tests.wire.judge import judged
 
 pytestmark = pytest.mark.network

@@ -23,7 +23,7 @@ from fanfold.follows.wishes import FOLLOWED, Follow
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, Posts
-from tests.unit.stores import client_of
+from tests.stores import client_of
 
 BOB = "b0b00000-0000-4000-8000-000000000001"
 ADA = "ada00000-0000-4000-8000-000000000001"

@@ -20,9 +20,9 @@ from fanfold.follows import ring
 from fanfold.messages import DeliverSegment
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
+from tests import stores
 from tests.service import AT_MS
-from tests.unit import stores
-from tests.unit.stores import POST, Tables
+from tests.stores import POST, Tables
 
 ROW = replace(stores.ROW, state=DELIVERING, segments=4, pending=frozenset({0, 1, 2, 3}))
 COMMAND = DeliverSegment(fanout_id="post-1", segment=1, segments=4)

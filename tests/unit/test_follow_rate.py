@@ -15,7 +15,7 @@ from fanfold.follows.follows_table import TOMBSTONE_SECONDS, FollowsTable
 from fanfold.names import FOLLOWING, READERS
 from fanfold.rates import Rate
 from fanfold.timeline.readers import Counted, Readers
-from tests.unit.stores import Queue, client_of
+from tests.stores import Queue, client_of
 from tests.unit.test_following import Ben, Edges
 
 AT = 1_795_197_600_123

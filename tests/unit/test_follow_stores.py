@@ -20,7 +20,7 @@ from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.names import FOLLOWERS, FOLLOWING, PUBLISHERS, READERS
 from fanfold.timeline import memo
 from fanfold.timeline.readers import Readers
-from tests.unit.stores import client_of
+from tests.stores import client_of
 
 AT = "2026-11-20T18:00:00.123Z"
 NOW_MS = 1_795_197_600_123

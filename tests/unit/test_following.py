@@ -18,7 +18,7 @@ from fanfold.follows.follows_table import FollowsTable
 from fanfold.names import FOLLOWING, READERS
 from fanfold.timeline.readers import Readers
 from fanfold.times import OVERTAKEN_MS
-from tests.unit.stores import Queue, client_of
+from tests.stores import Queue, client_of
 
 NOW_MS = 1_800_000_000_000
 

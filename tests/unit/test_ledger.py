@@ -11,9 +11,9 @@ import pytest
 from fanfold import times
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.row import COMPLETE, DELIVERING, QUEUED, STALLED, VOID, Fanout
+from tests import stores
 from tests.service import AT_MS as AT
-from tests.unit import stores
-from tests.unit.stores import Tables
+from tests.stores import Tables
 
 ROW = replace(stores.ROW, expires_at=AT // 1000 + 1_000)
 LATER, LAST = times.to_text(AT + 60_000), times.to_text(AT + 120_000)

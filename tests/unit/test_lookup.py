@@ -17,8 +17,8 @@ from fanfold.fanout.lookup import Found, Lookup
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.timeline.posts import Posts
-from tests.unit import stores
-from tests.unit.stores import client_of
+from tests import stores
+from tests.stores import client_of
 
 ROW = replace(stores.ROW, changed_at=stores.AT)
 POST = replace(stores.POST, body='{"text": "Hello"}')

@@ -29,7 +29,7 @@ from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Page, Read
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
-from tests.unit.stores import POST, ROW, Tables
+from tests.stores import POST, ROW, Tables
 
 
 class Ring(EdgesTable):

@@ -15,7 +15,7 @@ from fanfold.rates import Rate, spoken
 from fanfold.timeline.posts import Posts
 from tests.service import AT_MS as AT
 from tests.service import error
-from tests.unit.stores import Tables
+from tests.stores import Tables
 
 RATE = Rate.a_minute(3)
 MINUTE_MS = 60_000

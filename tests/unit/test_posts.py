@@ -13,7 +13,7 @@ from fanfold.names import POSTS
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import MAX_SKEW_MS, Post, Posts
 from fanfold.timeline.source import Range
-from tests.unit.stores import client_of
+from tests.stores import client_of
 
 AT = 1_795_197_600_123
 SECOND = AT // 1000

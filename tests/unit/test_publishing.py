@@ -27,7 +27,7 @@ from fanfold.fanout.row import QUEUED, VOID, VOID_MS
 from fanfold.names import FANOUTS, POSTS
 from fanfold.timeline.posts import OUTLIVES_SECONDS, Posts
 from tests.service import AT_MS as AT
-from tests.unit.stores import Tables
+from tests.stores import Tables
 
 DAY = 24 * 60 * 60
 NEW = NewPost(publisher_id="ada", ref_id="post-1", body='{"a": 1, "b": 2}')

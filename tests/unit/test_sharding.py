@@ -26,7 +26,7 @@ from fanfold.follows.sharding import (
 )
 from fanfold.names import PUBLISHERS
 from fanfold.settings import HIGHEST_LEVEL
-from tests.unit.stores import client_of
+from tests.stores import client_of
 
 WINDOW_MS = WINDOW_SECONDS * 1000
 # A round number of windows since the epoch.

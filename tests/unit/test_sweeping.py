@@ -13,7 +13,7 @@ from fanfold.fanout.row import STALLED
 from fanfold.names import FANOUTS
 from fanfold.sweep.open_fanouts import OpenFanouts
 from tests.service import AT_MS as AT
-from tests.unit.stores import Queue, SweepStage
+from tests.stores import Queue, SweepStage
 
 
 @pytest.fixture

@@ -337,7 +337,7 @@ IMPORTS = {
     "mutants": ["mutants", "tests/unit", "tests/integration"],
     "judges": ["tests/integration"],
     "doors": ["tests/doors"],
-    "slow": [f"tests/{each}" for each in ("bench", "compat", "e2e", "wire")],
+    "slow": [f"tests/{each}" for each in ("bench", "compat", "e2e", "wheel", "wire")],
     "speed": ["tests/bench", "tests/e2e"],
     "demo": ["fanfold_cli", "functions", "infra"],
 }
