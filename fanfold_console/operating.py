@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from fanfold.ids import NO_PATH_IDS, is_id
 from fanfold_cli.console import ExpectedError, say
-from fanfold_cli.holding import QUEUES
+from fanfold_cli.dlq.letters import QUEUES
 from fanfold_console.server import Content, Forbidden, WrongRequest
 
 # As long as a redrive of many letters takes; the command goes on by itself no longer than this.

@@ -20,18 +20,10 @@ import typer
 
 from fanfold import clock, names
 from fanfold.doctor.findings import Report
-from fanfold_cli import (
-    aws,
-    doctor_report,
-    fanouts,
-    holding,
-    kept_file,
-    move_tasks,
-    redriving,
-    seeding,
-)
+from fanfold_cli import aws, doctor_report, fanouts, kept_file, seeding
 from fanfold_cli.commands import doctor, fanout, pause
 from fanfold_cli.console import ExpectedError
+from fanfold_cli.dlq import letters, move_tasks, redriving
 from fanfold_cli.stack import Deployment, place_of
 from simulation.clients import BotoClient, running
 from simulation.lambdas import dlq_url, queue_url, settings
@@ -233,7 +225,7 @@ def installed() -> Iterator[None]:
         *((module, "ThreadPoolExecutor", InTurn) for module in (doctor, seeding)),
         *(
             (module, "progress_bar", no_progress_bar)
-            for module in (doctor, fanout, holding, redriving, seeding)
+            for module in (doctor, fanout, letters, redriving, seeding)
         ),
         *((module, "waiting_for", lambda _what: nullcontext()) for module in (fanout, pause)),
         (typer, "echo", lambda text="", **_: running.world.note("says", text)),

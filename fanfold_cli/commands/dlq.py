@@ -10,15 +10,7 @@ import typer
 
 from fanfold import names
 from fanfold.aws.dead_letters import CONTRACT
-from fanfold_cli import (
-    dropping,
-    event_sources,
-    kept_file,
-    letter_file,
-    letter_list,
-    move_tasks,
-    redriving,
-)
+from fanfold_cli import event_sources, kept_file
 from fanfold_cli.console import (
     INTERRUPTED,
     ExpectedError,
@@ -32,7 +24,8 @@ from fanfold_cli.console import (
     refuse_without_terminal,
     say,
 )
-from fanfold_cli.holding import QUEUES, held_elsewhere, holding
+from fanfold_cli.dlq import dropping, letter_file, letter_list, move_tasks, redriving
+from fanfold_cli.dlq.letters import QUEUES, held_elsewhere, holding
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment

@@ -10,10 +10,11 @@ from random import Random
 
 from fanfold import contract, names
 from fanfold.fanout.row import ABANDONED
-from fanfold_cli import kept_file, letter_file
+from fanfold_cli import kept_file
 from fanfold_cli.commands import dlq, doctor, fanout, pause, seed
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.holding import HIDDEN_SECONDS
+from fanfold_cli.dlq import letter_file
+from fanfold_cli.dlq.letters import HIDDEN_SECONDS
 from simulation.clients import running
 from simulation.commands import PLACE, repeat, run
 from simulation.history import Operation

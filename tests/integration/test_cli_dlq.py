@@ -12,9 +12,9 @@ import pytest
 
 from fanfold import names, times
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES, Count
-from fanfold_cli import holding, letter_list, move_tasks
 from fanfold_cli.commands.dlq import QueueName
-from fanfold_cli.holding import QUEUES
+from fanfold_cli.dlq import letter_list, letters, move_tasks
+from fanfold_cli.dlq.letters import QUEUES
 from tests.commands import FakeLambda, Ran, run
 from tests.service import (
     ACCOUNT,
@@ -95,7 +95,7 @@ class Sqs:
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses of the command, which take no time here."""
     naps: list[float] = []
-    monkeypatch.setattr("fanfold_cli.redriving.time.sleep", naps.append)  # the module `time`
+    monkeypatch.setattr("fanfold_cli.dlq.redriving.time.sleep", naps.append)  # the module `time`
     return naps
 
 
@@ -337,7 +337,7 @@ def test_the_first_of_five_messages_is_moved_at_once_and_the_others_at_the_rate(
     system: System, old_sqs: Sqs, slept: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bury_many(system, "Publish", 5)
-    monkeypatch.setattr("fanfold_cli.redriving.time.monotonic", lambda: sum(slept))
+    monkeypatch.setattr("fanfold_cli.dlq.redriving.time.monotonic", lambda: sum(slept))
     redrive(old_sqs, "--queue", "publish", "--rate", "2")
     assert sum(slept) == pytest.approx(4 / 2)
 
@@ -405,7 +405,7 @@ def test_a_redrive_ends_where_sqs_counts_one_too_many_and_what_stays_comes_round
     for number in range(25):
         bury(system, "Publish", str(number), kind="contract", reason="No.")
     bury_many(system, "Publish", 3)
-    one_too_many(holding.HIDDEN_SECONDS / 3 + 1)
+    one_too_many(letters.HIDDEN_SECONDS / 3 + 1)
     done = redrive(old_sqs, "--queue", "publish", "--json").json
     assert (done["moved"], done["stayed"]) == (3, {"contract": 25})
 
@@ -462,7 +462,7 @@ def test_a_letter_that_went_back_and_is_not_deleted_is_said(
     assert done.stdout == "Moved 2 messages back.\n"
     assert "SQS did not delete 2 letters that went back: the next redrive moves" in done.said
     monkeypatch.setattr(system.sqs, "delete_message_batch", unavailable)
-    system.clock.advance(holding.HIDDEN_SECONDS + 1)
+    system.clock.advance(letters.HIDDEN_SECONDS + 1)
     done = redrive(old_sqs, "--queue", "bulk")
     assert fails(done, "The redrive of bulk stopped; run it again.")
     assert done.stdout == "Moved 2 messages back.\n"
@@ -474,7 +474,7 @@ def test_a_letter_that_went_back_and_is_not_deleted_is_said(
 @pytest.fixture
 def few_looped(monkeypatch: pytest.MonkeyPatch, slept: list[float]) -> None:
     """More than four orders are moved by a task."""
-    monkeypatch.setattr("fanfold_cli.redriving.MAX_LOOPED", 4)
+    monkeypatch.setattr("fanfold_cli.dlq.redriving.MAX_LOOPED", 4)
 
 
 @pytest.mark.usefixtures("few_looped")
@@ -484,7 +484,7 @@ def test_ctrl_c_ends_a_move_task_or_says_that_it_goes_on_and_how_to_end_it(
 ) -> None:
     sqs = Sqs(system)
     bury_many(system, "Bulk", 8)
-    monkeypatch.setattr("fanfold_cli.move_tasks.time.sleep", interrupt)
+    monkeypatch.setattr("fanfold_cli.dlq.move_tasks.time.sleep", interrupt)
     if is_refused:
         monkeypatch.setattr(sqs, "cancel_message_move_task", unavailable)
     done = redrive(sqs, "--queue", "bulk")
@@ -511,7 +511,7 @@ def test_a_task_whose_progress_cannot_be_read_goes_on_and_that_is_said(
         monkeypatch.setattr(sqs, "list_message_move_tasks", unavailable)
         return start(**request)
 
-    monkeypatch.setattr("fanfold_cli.move_tasks.say", said.append)
+    monkeypatch.setattr("fanfold_cli.dlq.move_tasks.say", said.append)
     monkeypatch.setattr(sqs, "start_message_move_task", started)
     assert fails(redrive(sqs, "--queue", "bulk"), "ServiceUnavailable")
     assert said[0].startswith("SQS may go on moving the dead letters of bulk by itself.")
@@ -538,7 +538,7 @@ def test_many_orders_are_moved_by_a_task_that_names_its_destination(
 def test_events_are_never_moved_by_a_task_because_it_forgets_when_they_were_sent(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fanfold_cli.redriving.MAX_LOOPED", 0)
+    monkeypatch.setattr("fanfold_cli.dlq.redriving.MAX_LOOPED", 0)
     sqs = Sqs(system)
     bury(system, "Publish", published(0))
     assert redrive(sqs, "--json").json["moved"] == 1
@@ -549,8 +549,8 @@ def test_events_are_never_moved_by_a_task_because_it_forgets_when_they_were_sent
 def test_a_failed_task_and_a_refused_one_are_reported(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fanfold_cli.redriving.MAX_LOOPED", 0)
-    monkeypatch.setattr("fanfold_cli.move_tasks.refuse_while_running", lambda *_: None)
+    monkeypatch.setattr("fanfold_cli.dlq.redriving.MAX_LOOPED", 0)
+    monkeypatch.setattr("fanfold_cli.dlq.move_tasks.refuse_while_running", lambda *_: None)
     bury(system, "Bulk", "1")
     refused = Sqs(system, error("AccessDenied", 403))
     assert fails(redrive(refused), "AccessDenied")

@@ -13,7 +13,8 @@ import pytest
 
 from fanfold import names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES, DeadLetterQueue
-from fanfold_cli import holding, letter_list
+from fanfold_cli.dlq import letter_list
+from fanfold_cli.dlq.letters import HIDDEN_SECONDS
 from tests.commands import PLACE, FakeLambda, Ran, run, run_on, stack_with
 from tests.integration.test_cli_dlq import (
     MOMENT,
@@ -253,8 +254,8 @@ def test_an_interrupt_says_whether_letters_were_dropped(
 ) -> None:
     letter = bury(system, "Publish", POST)
     for where, said in (
-        ("fanfold_cli.letter_file.write", "Interrupted: nothing was dropped."),
-        ("fanfold_cli.holding.Held.delete", "Interrupted: file holds all letters"),
+        ("fanfold_cli.dlq.letter_file.write", "Interrupted: nothing was dropped."),
+        ("fanfold_cli.dlq.letters.Held.delete", "Interrupted: file holds all letters"),
     ):
         with monkeypatch.context() as broken:
             broken.setattr(where, interrupt)
@@ -293,7 +294,7 @@ def test_letters_that_were_dropped_before_the_time_was_over_are_counted(
 
     def delete_page(queue: DeadLetterQueue, letters: Any) -> Any:
         deleted = plain(queue, letters)
-        system.clock.advance(holding.HIDDEN_SECONDS)
+        system.clock.advance(HIDDEN_SECONDS)
         return deleted
 
     monkeypatch.setattr(DeadLetterQueue, "delete_page", delete_page)
@@ -312,7 +313,7 @@ def test_letters_that_were_held_while_the_machine_slept_are_not_dropped(
     monkeypatch.setattr("fanfold.clock.monotonic", lambda: 7.0)
 
     def sleep(_question: str, *, err: bool) -> bool:
-        system.clock.advance(holding.HIDDEN_SECONDS)
+        system.clock.advance(HIDDEN_SECONDS)
         return err
 
     monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
@@ -420,7 +421,7 @@ def test_a_file_that_is_missing_or_too_long_is_refused_and_blank_lines_at_its_en
     (folder / "letters").write_text(f"{json.dumps(LINE)}\n\n \n")
     assert dlq(sqs, "restore", "letters").stdout == "Sent 1 letter back.\n"
     assert system.waiting("Bulk") == 1
-    monkeypatch.setattr("fanfold_cli.letter_file.MAX_LETTERS", 2)
+    monkeypatch.setattr("fanfold_cli.dlq.letter_file.MAX_LETTERS", 2)
     (folder / "long").write_text((json.dumps(LINE) + "\n") * 3)
     assert fails(dlq(sqs, "restore", "long"), "Cut it with `split -l 2`")
 
@@ -508,7 +509,7 @@ def test_nothing_is_changed_while_sqs_moves_the_letters(
 def test_a_queue_with_too_many_letters_is_not_searched(
     system: System, sqs: Sqs, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    monkeypatch.setattr("fanfold_cli.holding.MAX_LETTERS", 2)
+    monkeypatch.setattr("fanfold_cli.dlq.letters.MAX_LETTERS", 2)
     letter = bury_many(system, "Publish", 3).pop()
     ran = dlq(sqs, what, letter, *(["--yes"] if what == "drop" else []))
     assert fails(ran, "holds about 3 letters, too many to search")

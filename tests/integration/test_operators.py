@@ -299,7 +299,7 @@ def test_a_redrive_by_id_that_slept_moves_nothing(
     letter = bury(system, "Bulk", "1")
     monkeypatch.setattr("fanfold.clock.monotonic", lambda: 7.0)
     monkeypatch.setattr(
-        "fanfold_cli.move_tasks.refuse_while_running", lambda *_: system.clock.advance(600)
+        "fanfold_cli.dlq.move_tasks.refuse_while_running", lambda *_: system.clock.advance(600)
     )
     ran = run_on(stack_with(sqs=Sqs(system), lambda_=FakeLambda()), "dlq", "redrive", letter)
     assert fails(ran, "visible to others again, so nothing more was done")

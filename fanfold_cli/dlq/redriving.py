@@ -18,9 +18,9 @@ from fanfold import clock, contract, names
 from fanfold.aws import dead_letters
 from fanfold.aws.dead_letters import CONTRACT, DeadLetter, DeadLetterQueue
 from fanfold.errors import Unsent
-from fanfold_cli import letter_file, move_tasks
 from fanfold_cli.console import ExpectedError, counted, failing_with, say
-from fanfold_cli.holding import HIDDEN_SECONDS, holding, missed, not_found
+from fanfold_cli.dlq import letter_file, move_tasks
+from fanfold_cli.dlq.letters import HIDDEN_SECONDS, holding, missed, not_found
 from fanfold_cli.progress import Bar, progress_bar
 from fanfold_cli.stack import Deployment
 

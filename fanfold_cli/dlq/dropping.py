@@ -7,9 +7,10 @@ from pathlib import Path
 
 from fanfold import contract, names
 from fanfold.aws.dead_letters import CONTRACT, DeadLetter
-from fanfold_cli import kept_file, letter_file, move_tasks
+from fanfold_cli import kept_file
 from fanfold_cli.console import ExpectedError, ask, counted, failing_with, interrupted_with, say
-from fanfold_cli.holding import Held, holding, not_found
+from fanfold_cli.dlq import letter_file, move_tasks
+from fanfold_cli.dlq.letters import Held, holding, not_found
 from fanfold_cli.stack import Deployment
 
 # What dropping a letter means, by what it is.

@@ -5,7 +5,7 @@ from typing import Any
 from fanfold import names, times
 from fanfold.aws.dead_letters import DeadLetter, DeadLetterQueue
 from fanfold_cli.console import print_result, printable
-from fanfold_cli.holding import missed
+from fanfold_cli.dlq.letters import missed
 from fanfold_cli.stack import Deployment
 
 # The longest that a listing takes; if it is killed, the messages reappear after this time.

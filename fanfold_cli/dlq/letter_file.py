@@ -12,7 +12,7 @@ from fanfold.messages import first_message_id
 from fanfold.senders import chain
 from fanfold_cli import kept_file
 from fanfold_cli.console import ExpectedError, counted
-from fanfold_cli.holding import MAX_LETTERS, QUEUES
+from fanfold_cli.dlq.letters import MAX_LETTERS, QUEUES
 
 FIELDS = ("queue", "id", "group", "attributes", "body")
 # What SQS takes in a body, and as a group, by its API reference ("SendMessage").
