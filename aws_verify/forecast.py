@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from aws_verify.script import DOORS, READERS, Record
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, WRITER_MEMORY_MB, Budget
 from fanfold.names import LIBCURL
-from fanfold_cli.publish_cost import PRICES, Publish
+from fanfold_cli.cost.publish import PRICES, Publish
 
 # List prices of us-east-1 without free tiers, as third-party price guides quoted them.
 DOLLARS_PER_MILLION_SQS_REQUESTS = 0.40

@@ -8,8 +8,8 @@ from typing import Any
 
 from aws_verify.own_stack import resources
 from fanfold import names
+from fanfold_cli.cost.publish import PRICES
 from fanfold_cli.progress import progress_bar
-from fanfold_cli.publish_cost import PRICES
 from fanfold_cli.stack import Deployment
 
 # Metrics of a minute come one to five minutes later, and not all at once.

@@ -29,7 +29,6 @@ from fanfold.follows.wishes import Follow
 from fanfold.messages import BackfillRelation
 from fanfold.settings import Settings
 from fanfold_cli import event_sources
-from fanfold_cli.amounts import dollars, duration
 from fanfold_cli.console import (
     ExpectedError,
     WrongValue,
@@ -38,7 +37,8 @@ from fanfold_cli.console import (
     interrupted_with,
     say,
 )
-from fanfold_cli.follow_cost import ORDERS_PER_WORKER, FirstFollow
+from fanfold_cli.cost.amounts import dollars, duration
+from fanfold_cli.cost.follow import ORDERS_PER_WORKER, FirstFollow
 from fanfold_cli.graph import Graph
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment

@@ -9,7 +9,7 @@ from functools import partial
 from aws_model.dynamodb.capacity import READ, Limits, Resource
 from bench.backfill.system import Follows, Way
 from fanfold import clock, names
-from fanfold_cli.publish_cost import PRICES
+from fanfold_cli.cost.publish import PRICES
 from simulation.timed.system import PUBLISHER
 from simulation.timed.tables import FOLLOWER, follow, make_up_followers
 

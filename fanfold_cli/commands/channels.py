@@ -11,8 +11,6 @@ from fanfold.channels.head_table import HeadTable
 from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.errors import TryLater
 from fanfold.follows.density import Estimate
-from fanfold_cli import channel_cost
-from fanfold_cli.amounts import dollars
 from fanfold_cli.channels import (
     ACTIVE,
     check_gives,
@@ -35,6 +33,8 @@ from fanfold_cli.console import (
     print_result,
     say,
 )
+from fanfold_cli.cost import channel_units
+from fanfold_cli.cost.amounts import dollars
 from fanfold_cli.event_sources import run_time_settings
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
 from fanfold_cli.progress import waiting_for
@@ -176,7 +176,7 @@ def _demote(heads: HeadTable, publisher: str, *, until: int) -> Head:
 
 
 def _meaning_of_add(head: Head, publisher: str, found: Estimate) -> str:
-    units = channel_cost.post(max(1, len(head.channels)), found.followers).writes
+    units = channel_units.post(max(1, len(head.channels)), found.followers).writes
     return (
         f"New posts of '{publisher}' then go into one channel, which {_readers(found)}: about "
         f"{units:.0f} write units a post instead of {pushed_to(found).write_units:,}. A post is "

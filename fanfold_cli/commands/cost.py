@@ -19,12 +19,12 @@ from fanfold.budgets import (
 from fanfold.channels.head import MOST
 from fanfold.follows.looks import POSTS_WHEN_LATE
 from fanfold.settings import MOST_BACKFILL, Settings
-from fanfold_cli.amounts import dollars, duration, number_table
-from fanfold_cli.channel_report import ChannelUse
 from fanfold_cli.console import WrongValue, print_json, print_result
-from fanfold_cli.follow_cost import FirstFollow, Rush
+from fanfold_cli.cost.amounts import dollars, duration, number_table
+from fanfold_cli.cost.channel_report import ChannelUse
+from fanfold_cli.cost.follow import FirstFollow, Rush
+from fanfold_cli.cost.publish import PRICES, Publish, one_hop_followers
 from fanfold_cli.options import JsonOption
-from fanfold_cli.publish_cost import PRICES, Publish, one_hop_followers
 
 if TYPE_CHECKING:
     from rich.table import Table

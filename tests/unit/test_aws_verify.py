@@ -15,7 +15,7 @@ from aws_verify.verdict import Row, Verdict, judge
 from aws_verify.watch import percentile
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, Budget
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.publish_cost import Publish
+from fanfold_cli.cost.publish import Publish
 
 AT = "2026-11-22T19:00:00.000Z"
 LATER = "2026-11-22T19:00:01.000Z"

@@ -36,12 +36,12 @@ from fanfold.timeline.entries import Entries
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.readers import Readers
-from fanfold_cli.amounts import dollars, duration
 from fanfold_cli.app import app
 from fanfold_cli.commands import cost
 from fanfold_cli.console import WrongValue
-from fanfold_cli.follow_cost import FirstFollow
-from fanfold_cli.publish_cost import WORKER_SECONDS, Publish, ledger_units, one_hop_units
+from fanfold_cli.cost.amounts import dollars, duration
+from fanfold_cli.cost.follow import FirstFollow
+from fanfold_cli.cost.publish import WORKER_SECONDS, Publish, ledger_units, one_hop_units
 from simulation.schemas import schema_of
 
 NOW = "2026-11-20T18:00:00.123Z"

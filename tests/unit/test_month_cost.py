@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from fanfold_cli import month_cost
+from fanfold_cli.cost import month
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_shows_the_table_of_the_code() -> None:
-    assert month_cost.table() in (ROOT / "docs" / "cost.md").read_text()
+    assert month.table() in (ROOT / "docs" / "cost.md").read_text()
 
 
 def test_the_readme_shows_the_totals_of_the_table() -> None:
-    totals = month_cost.table().splitlines()[-1].replace("*", "").removeprefix("| a month")
+    totals = month.table().splitlines()[-1].replace("*", "").removeprefix("| a month")
     assert totals in (ROOT / "README.md").read_text()

@@ -7,7 +7,7 @@ from fanfold.channels.head import MOST
 from fanfold.channels.known_head import HEAD_SECONDS, JITTER
 from fanfold.channels.windows import WINDOW
 from fanfold.follows.density import SAMPLE_EDGES
-from fanfold_cli.publish_cost import (
+from fanfold_cli.cost.publish import (
     ACCEPT_UNITS,
     COMPLETION_UNITS,
     PRICES,

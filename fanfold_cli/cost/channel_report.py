@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from fanfold.aws.retries import AT_A_TIME
 from fanfold.channels.windows import WINDOW
-from fanfold_cli import channel_cost
-from fanfold_cli.amounts import dollars, number_table
-from fanfold_cli.channel_cost import Use
-from fanfold_cli.month_cost import REQUEST_SECONDS
-from fanfold_cli.publish_cost import UNIT_BYTES, Publish
+from fanfold_cli.cost import channel_units
+from fanfold_cli.cost.amounts import dollars, number_table
+from fanfold_cli.cost.channel_units import Use
+from fanfold_cli.cost.month import REQUEST_SECONDS
+from fanfold_cli.cost.publish import UNIT_BYTES, Publish
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -52,9 +52,9 @@ class InChannel:
             channels=channels,
             followers=pushed.followers,
         )
-        post = channel_cost.of(use)
-        added = channel_cost.promotion(channels) + channel_cost.memo() * readers
-        reads = channel_cost.head_reads(pages, containers=containers, seconds=DAY_SECONDS)
+        post = channel_units.of(use)
+        added = channel_units.promotion(channels) + channel_units.memo() * readers
+        reads = channel_units.head_reads(pages, containers=containers, seconds=DAY_SECONDS)
         return cls(
             followers=pushed.followers,
             containers=containers,
@@ -63,7 +63,7 @@ class InChannel:
             dollars=post.dollars,
             pushed_dollars=pushed.dynamodb_dollars + pushed.lambda_dollars,
             promotion_dollars=added.dollars,
-            heads_dollars=(channel_cost.head_read(channels) * reads).dollars,
+            heads_dollars=(channel_units.head_read(channels) * reads).dollars,
         )
 
 
@@ -104,11 +104,11 @@ class ChannelUse:
         return table
 
     def notes(self) -> Iterator[str]:
-        window = round(channel_cost.window(WINDOW).reads)
+        window = round(channel_units.window(WINDOW).reads)
         head_units = "half a read unit"
-        if channel_cost.head_read(self.channels).reads >= 1:
+        if channel_units.head_read(self.channels).reads >= 1:
             head_units = "one read unit"
-        head_kb = channel_cost.head_bytes(self.channels) / UNIT_BYTES
+        head_kb = channel_units.head_bytes(self.channels) / UNIT_BYTES
         yield (
             "In a channel: the post, one entry, the row of all channels, and the ledger. The price "
             f"also has a read of the channel's newest {WINDOW} entries by each warm container of "

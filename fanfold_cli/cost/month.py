@@ -4,8 +4,8 @@ from dataclasses import dataclass, fields
 
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, WRITER_MEMORY_MB, Budget
 from fanfold.names import LIBCURL
-from fanfold_cli.follow_cost import ORDERS, ORDERS_PER_WORKER, FirstFollow
-from fanfold_cli.publish_cost import MB_PER_GB, PRICES, Publish
+from fanfold_cli.cost.follow import ORDERS, ORDERS_PER_WORKER, FirstFollow
+from fanfold_cli.cost.publish import MB_PER_GB, PRICES, Publish
 
 # List prices of us-east-1 without free tiers, as they have been for years: AWS's pages of SQS, API
 # Gateway, CloudWatch, EC2 (transfer) and DynamoDB are authoritative.

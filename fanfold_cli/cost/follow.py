@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from fanfold.budgets import Lane
-from fanfold_cli.publish_cost import PRICES
+from fanfold_cli.cost.publish import PRICES
 
 # Of the door: the rows of follow and reader in a transaction, and the edge.
 WRITES = 5
