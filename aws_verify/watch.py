@@ -13,7 +13,7 @@ from aws_verify.script import Post
 from fanfold.fanout.row import COMPLETE
 from fanfold.ids import sort_key
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.patience import Patience
+from fanfold_cli.deliveries.idle_timeout import Patience
 from fanfold_cli.progress import progress_bar
 
 # Followers of a post whose entries are looked for all the time.

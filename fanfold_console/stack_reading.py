@@ -15,14 +15,15 @@ from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import RingRead
 from fanfold.sweep.open_fanouts import OpenFanouts
-from fanfold_cli import event_sources, fanouts, paused_lanes
+from fanfold_cli import event_sources
 from fanfold_cli.console import counted
 from fanfold_cli.cost.month import (
     DOLLARS_PER_MILLION_API_REQUESTS,
     DOLLARS_PER_MILLION_SQS_REQUESTS,
 )
 from fanfold_cli.cost.publish import Prices
-from fanfold_cli.pauses import Paused
+from fanfold_cli.deliveries import fanouts, paused_lanes
+from fanfold_cli.deliveries.pauses import Paused
 from fanfold_cli.stack import Deployment
 from fanfold_console.views import CELLS, Depth
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from fanfold.fanout.row import CHANNEL, PUSH
-from fanfold_cli.pauses import Paused
+from fanfold_cli.deliveries.pauses import Paused
 
 # The ring is drawn in so many parts of the followers' hash space, by the first byte of the hash.
 CELLS = 256

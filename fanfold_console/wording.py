@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from fanfold.fanout.row import ABANDONED, CHANNEL, COMPLETE, EXPIRED, STALLED
 from fanfold_cli.console import counted
-from fanfold_cli.fanouts import age
-from fanfold_cli.patience import AGAIN_SECONDS
+from fanfold_cli.deliveries.fanouts import age
+from fanfold_cli.deliveries.idle_timeout import AGAIN_SECONDS
 from fanfold_console.views import BUSY, CALM, GOOD, HEAL, HURT, INFO, Headline, Ring, State
 
 STILL = "Nothing moves, nothing is lost"

@@ -12,7 +12,6 @@ from fanfold.errors import TryLater, Unsent
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import CHANNEL, COMPLETE, ENDED, EXPIRED, STALLED, Fanout
 from fanfold.fanout.status import status_of
-from fanfold_cli import fanouts, paused_lanes
 from fanfold_cli.console import (
     ExpectedError,
     ask,
@@ -25,6 +24,7 @@ from fanfold_cli.console import (
     refuse_without_terminal,
     say,
 )
+from fanfold_cli.deliveries import fanouts, paused_lanes
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
 from fanfold_cli.progress import progress_bar, waiting_for
 from fanfold_cli.stack import Deployment

@@ -12,7 +12,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import clock, names, times
 from fanfold.aws.event_sources import DISABLED, ENABLED, PAUSED
-from fanfold_cli import pauses
 from fanfold_cli.console import (
     INTERRUPTED,
     ExpectedError,
@@ -22,9 +21,10 @@ from fanfold_cli.console import (
     print_result,
     say,
 )
+from fanfold_cli.deliveries import pauses
+from fanfold_cli.deliveries.pauses import Pause
 from fanfold_cli.event_sources import mapping_of
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption
-from fanfold_cli.pauses import Pause
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
 

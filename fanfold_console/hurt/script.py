@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from fanfold import clock
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.patience import AGAIN_SECONDS
+from fanfold_cli.deliveries.idle_timeout import AGAIN_SECONDS
 from fanfold_console.hurt.stage import Stage
 
 POLL_SECONDS = 0.25

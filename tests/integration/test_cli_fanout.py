@@ -19,7 +19,7 @@ from fanfold.fanout.row import VOID, VOID_MS, Fanout
 from fanfold.sweep.course import Key
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.remedy import SILENCE_SECONDS
-from fanfold_cli.fanouts import age
+from fanfold_cli.deliveries.fanouts import age
 from tests.commands import Patched, run, throttled
 from tests.service import AT, AT_MS, POST, REGION, CrashAfter, System, error
 

@@ -13,9 +13,9 @@ from botocore.exceptions import EndpointConnectionError
 
 from fanfold import clock, times
 from fanfold.aws.event_sources import DISABLED
-from fanfold_cli import pauses
 from fanfold_cli.commands.pause import LANES, Lane, switch
-from fanfold_cli.pauses import Pause
+from fanfold_cli.deliveries import pauses
+from fanfold_cli.deliveries.pauses import Pause
 from fanfold_cli.stack import Deployment
 from tests.commands import PLACE, run, stack_with, throttled
 from tests.service import ACCOUNT, AT, System, error

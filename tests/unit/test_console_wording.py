@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fanfold_cli.pauses import Pause, Paused, PausedLane
+from fanfold_cli.deliveries.pauses import Pause, Paused, PausedLane
 from fanfold_console import wording
 from fanfold_console.views import (
     BUSY,

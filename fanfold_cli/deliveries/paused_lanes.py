@@ -7,8 +7,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import names
 from fanfold.aws.event_sources import PAUSED
-from fanfold_cli import pauses
-from fanfold_cli.pauses import Pause, Paused, PausedLane
+from fanfold_cli.deliveries import pauses
+from fanfold_cli.deliveries.pauses import Pause, Paused, PausedLane
 from fanfold_cli.stack import Deployment
 
 

@@ -1,0 +1,1 @@
+"""Deliveries of posts: many fan-outs at once, pauses of lanes, and waits for progress."""
