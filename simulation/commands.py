@@ -20,11 +20,12 @@ import typer
 
 from fanfold import clock, names
 from fanfold.doctor.findings import Report
-from fanfold_cli import aws, doctor_report, kept_file, seeding
+from fanfold_cli import aws, kept_file
 from fanfold_cli.commands import doctor, fanout, pause
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.deliveries import fanouts
 from fanfold_cli.dlq import letters, move_tasks, redriving
+from fanfold_cli.follows import doctor_report, seeding
 from fanfold_cli.stack import Deployment, place_of
 from simulation.clients import BotoClient, running
 from simulation.lambdas import dlq_url, queue_url, settings

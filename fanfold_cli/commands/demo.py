@@ -28,12 +28,12 @@ from fanfold_cli.console import (
     say,
 )
 from fanfold_cli.deliveries.idle_timeout import DELIVERY_SECONDS, Patience
-from fanfold_cli.graph import Graph, heavy_tailed
+from fanfold_cli.follows.graph import Graph, heavy_tailed
+from fanfold_cli.follows.seeding import seed
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import IS_CHECKOUT, Home
 from fanfold_cli.options import BrowserOption, HomeOption, JsonOption, PortOption
 from fanfold_cli.progress import progress_bar, waiting_for
-from fanfold_cli.seeding import seed
 from fanfold_cli.stack import Deployment
 from fanfold_client import Failed, Fanfold, pool_for
 

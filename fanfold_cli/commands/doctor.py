@@ -23,7 +23,7 @@ from fanfold.follows.publishers_table import PublishersTable
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.readers import Readers
-from fanfold_cli import doctor_report, event_sources, kept_file, seeding, taken_follows
+from fanfold_cli import event_sources, kept_file
 from fanfold_cli.console import (
     INTERRUPTED,
     ExpectedError,
@@ -34,6 +34,7 @@ from fanfold_cli.console import (
     print_result,
     say,
 )
+from fanfold_cli.follows import doctor_report, seeding, taken_follows
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment

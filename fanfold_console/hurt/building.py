@@ -13,7 +13,7 @@ from fanfold.aws.items import MAX_PUTS
 from fanfold.fanout.plan import count_for
 from fanfold.follows.edges_table import EdgesTable
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.graph import Graph
+from fanfold_cli.follows.graph import Graph
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import CHECKOUT, Home
 from fanfold_cli.progress import waiting_for

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fanfold import clock
 from fanfold.errors import FanfoldError
 from fanfold_cli.console import failing_with, interrupted_with, say
-from fanfold_cli.graph import Graph
+from fanfold_cli.follows.graph import Graph
 from fanfold_cli.local.home import Home
 from fanfold_cli.progress import waiting_for
 from fanfold_client import Failed

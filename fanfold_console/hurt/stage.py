@@ -15,7 +15,7 @@ from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold_cli.commands.demo import Run, publish
 from fanfold_cli.console import ExpectedError, counted, failing_with
 from fanfold_cli.deliveries import fanouts
-from fanfold_cli.graph import Graph
+from fanfold_cli.follows.graph import Graph
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
 from fanfold_client import Failed

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from fanfold import contract
 from fanfold.ids import is_id
-from fanfold_cli import graph
 from fanfold_cli.console import ExpectedError, WrongValue
 from fanfold_cli.dlq import letter_file
 from fanfold_cli.dlq.letters import QUEUES
+from fanfold_cli.follows import graph
 from fanfold_cli.local import context as local_context
 from fanfold_cli.local.home import EngineState, Home
 from infra.context import choose

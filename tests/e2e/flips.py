@@ -17,8 +17,8 @@ from fanfold import names
 from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import CHANNEL
-from fanfold_cli import seeding
-from fanfold_cli.graph import Graph
+from fanfold_cli.follows import seeding
+from fanfold_cli.follows.graph import Graph
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fanfold.fanout.ledger import Ledger
-from fanfold_cli import graph, seeding
-from fanfold_cli.graph import Graph
+from fanfold_cli.follows import graph, seeding
+from fanfold_cli.follows.graph import Graph
 from fanfold_cli.local.home import CHECKOUT
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import entries, eventually, is_complete, send

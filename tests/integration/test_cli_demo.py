@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from fanfold import clock as product_clock
 from fanfold_cli.app import app
 from fanfold_cli.commands import demo
-from fanfold_cli.graph import Graph
+from fanfold_cli.follows.graph import Graph
 from fanfold_cli.local import deploy
 from tests.commands import Stack, outputs
 from tests.service import AT, REGION, VISIBILITY_SECONDS, System

@@ -182,7 +182,8 @@ def test_an_import_needs_what_is_documented(tmp_path: Path, tables: Tables) -> N
     tables.row("again", version=3, state="unfollowed")
     follows = ["again,ada", "new,ada", "new,grace", "well,ada"]
     graph.write_text("\n".join(["follower,publisher", *follows]))
-    with patch("fanfold_cli.seeding.THREADS", 1):  # moto's transactions roll back those of others
+    # moto's transactions roll back those of others.
+    with patch("fanfold_cli.follows.seeding.THREADS", 1):
         for more in ((), ("--again",)):
             seed = ("seed", "--edges", str(graph), *more)
             assert run_with_documented(*seed, like="seed") == (0, set())

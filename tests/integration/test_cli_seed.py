@@ -16,9 +16,10 @@ from fanfold import clock as product_clock
 from fanfold import names
 from fanfold.errors import TryLater, Unsent
 from fanfold.follows.sharding import HOT_KEY_RANGE
-from fanfold_cli import aws, seeding
+from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.graph import read
+from fanfold_cli.follows import seeding
+from fanfold_cli.follows.graph import read
 from fanfold_cli.local.home import Home
 from tests.commands import FakeLambda, Patched, Ran, Stack, outputs, run, throttled
 from tests.service import AT_MS, REGION, Clock, System, error

@@ -12,7 +12,7 @@ from fanfold import names
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.ids import ref_id_for
 from fanfold_cli.commands.demo import Run
-from fanfold_cli.graph import Graph
+from fanfold_cli.follows.graph import Graph
 from fanfold_console import watching
 from fanfold_console.hurt import stage as hurt_stage
 from fanfold_console.hurt.meter import Meter

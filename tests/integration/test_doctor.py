@@ -29,7 +29,7 @@ from fanfold.follows.levels import Levels
 from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED
 from fanfold.settings import HIGHEST_LEVEL, Settings
 from fanfold.timeline import marks
-from fanfold_cli import taken_follows
+from fanfold_cli.follows import taken_follows
 from functions import api, plan
 from tests.commands import (
     PLACE,

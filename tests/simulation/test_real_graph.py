@@ -16,7 +16,7 @@ from fanfold.fanout import plan
 from fanfold.follows import density, edges_table
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.ids import sort_key
-from fanfold_cli import graph
+from fanfold_cli.follows import graph
 from fanfold_cli.local.home import CHECKOUT
 from simulation import requests
 from simulation.lambdas import installed, lambdas

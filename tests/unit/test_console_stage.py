@@ -18,7 +18,7 @@ import typer
 from fanfold import clock
 from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.graph import heavy_tailed
+from fanfold_cli.follows.graph import heavy_tailed
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment

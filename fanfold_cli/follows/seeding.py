@@ -39,7 +39,7 @@ from fanfold_cli.console import (
 )
 from fanfold_cli.cost.amounts import dollars, duration
 from fanfold_cli.cost.follow import ORDERS_PER_WORKER, FirstFollow
-from fanfold_cli.graph import Graph
+from fanfold_cli.follows.graph import Graph
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 
