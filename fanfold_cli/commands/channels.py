@@ -11,19 +11,6 @@ from fanfold.channels.head_table import HeadTable
 from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.errors import TryLater
 from fanfold.follows.density import Estimate
-from fanfold_cli.channels import (
-    ACTIVE,
-    check_gives,
-    content_of,
-    draw,
-    followers_of,
-    heads_of,
-    pushed_to,
-    state_of,
-    sum_of,
-    threshold_of,
-    until_of,
-)
 from fanfold_cli.console import (
     ExpectedError,
     ask,
@@ -38,6 +25,19 @@ from fanfold_cli.cost.amounts import dollars
 from fanfold_cli.event_sources import run_time_settings
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
 from fanfold_cli.progress import waiting_for
+from fanfold_cli.publishers.channels import (
+    ACTIVE,
+    check_gives,
+    content_of,
+    draw,
+    followers_of,
+    heads_of,
+    pushed_to,
+    state_of,
+    sum_of,
+    threshold_of,
+    until_of,
+)
 from fanfold_cli.stack import Deployment
 
 # Adding a channel fails only if another one is added during each of these attempts.

@@ -24,7 +24,7 @@ from fanfold_cli.console import (
     say,
 )
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
-from fanfold_cli.shard_report import ShardReport, shards_at
+from fanfold_cli.publishers.shards import ShardReport, shards_at
 from fanfold_cli.stack import Deployment
 
 app = typer.Typer(

@@ -14,7 +14,7 @@ from fanfold.follows.growth import Growing
 from fanfold.follows.levels import Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import WINDOW_SECONDS, Shards
-from fanfold_cli import shard_report
+from fanfold_cli.publishers import shards
 from tests.commands import PLACE, FakeLambda, Patched, Ran, outputs, run
 from tests.service import AT, AT_MS, Clock, System, error
 
@@ -58,7 +58,7 @@ def test_show_counts_every_shard_of_every_level(system: System) -> None:
 def test_show_counts_all_pages_of_a_shard_and_estimates_it_from_the_first(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shard_report, "COUNT_PAGE", 250)
+    monkeypatch.setattr(shards, "COUNT_PAGE", 250)
     system.give_followers(1_000)
     assert shards_of("show", "ada", "--json").json["edges"] == 1_000
     shown = shards_of("show", "ada", "--estimate", "--json").json
@@ -110,7 +110,7 @@ def test_a_count_that_is_interrupted_ends_at_the_next_page(
 ) -> None:
     publishers.raise_to("ada", 3, now_ms=AT_MS)
     stop, counted = threading.Event(), list[str]()
-    monkeypatch.setattr(shard_report, "threading", Mock(Event=lambda: stop))
+    monkeypatch.setattr(shards, "threading", Mock(Event=lambda: stop))
 
     def query(**request: Any) -> Any:
         shard = request["ExpressionAttributeValues"][":shard"]["S"]

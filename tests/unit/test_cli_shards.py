@@ -15,7 +15,7 @@ from fanfold.follows import ring
 from fanfold_cli import console
 from fanfold_cli.app import app
 from fanfold_cli.console import ExpectedError, WrongValue
-from fanfold_cli.shard_report import Level, estimated
+from fanfold_cli.publishers.shards import Level, estimated
 
 
 def test_the_edges_of_a_shard_are_estimated_from_the_density_at_its_start() -> None:

@@ -1,0 +1,1 @@
+"""Publishers with many followers: their write shards and their channels."""
