@@ -12,10 +12,10 @@ from aws_verify.script import HTTP, Post, Record
 from fanfold import contract, times
 from fanfold.aws.queues import WorkQueue
 from fanfold.messages import Message
-from fanfold_cli.acting import Token
 from fanfold_cli.console import ExpectedError, failing_with
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
+from fanfold_cli.users.acting import Token
 from fanfold_client import Failed, Fanfold, pool_for
 
 # Messages that are sent between two steps of the progress bar, and the threads that send them.

@@ -15,9 +15,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import clock
 from fanfold.errors import FanfoldError
-from fanfold_cli.acting import client_of
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.stack import Deployment
+from fanfold_cli.users.acting import client_of
 from fanfold_console import rings, wording
 from fanfold_console.readers import LATE_SECONDS, Follower
 from fanfold_console.server import Content

@@ -10,16 +10,6 @@ import typer
 from fanfold import answers, clock
 from fanfold.contract import MAX_IDEMPOTENCY_KEY_CHARS
 from fanfold.fanout.row import CHANNEL, COMPLETE, ENDED, STALLED
-from fanfold_cli.acting import (
-    BodyOption,
-    RefId,
-    TextArgument,
-    UserOption,
-    body_of,
-    check_user,
-    checked_key,
-    client_of,
-)
 from fanfold_cli.console import (
     ExpectedError,
     counted,
@@ -32,6 +22,16 @@ from fanfold_cli.console import (
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
 from fanfold_cli.progress import progress_bar, waiting_for
 from fanfold_cli.stack import Deployment
+from fanfold_cli.users.acting import (
+    BodyOption,
+    RefId,
+    TextArgument,
+    UserOption,
+    body_of,
+    check_user,
+    checked_key,
+    client_of,
+)
 from fanfold_client import Failed, Fanfold
 
 POLL_SECONDS = 0.5

@@ -8,7 +8,6 @@ import typer
 from fanfold import clock, json_text
 from fanfold.answers import TimelineEntry, TimelinePage
 from fanfold.contract import MAX_LIMIT
-from fanfold_cli.acting import UserOption, check_user, client_of
 from fanfold_cli.console import (
     INTERRUPTED,
     ExpectedError,
@@ -23,6 +22,7 @@ from fanfold_cli.console import (
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
+from fanfold_cli.users.acting import UserOption, check_user, client_of
 from fanfold_client import Entries, Failed
 
 if TYPE_CHECKING:

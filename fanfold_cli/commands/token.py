@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from fanfold_cli.acting import check_user
 from fanfold_cli.console import print_json, print_result, say
 from fanfold_cli.event_sources import run_time_settings
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
 from fanfold_cli.stack import Deployment
-from fanfold_cli.users import Signed, sign_in
+from fanfold_cli.users.acting import check_user
+from fanfold_cli.users.sign_in import Signed, sign_in
 
 
 def token(

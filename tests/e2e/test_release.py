@@ -9,7 +9,7 @@ from fanfold_cli.local import deploy, engine
 from fanfold_cli.local.home import Home
 from fanfold_cli.local.template import API_TYPE
 from fanfold_cli.stack import Deployment, outputs_of
-from fanfold_cli.users import sign_in
+from fanfold_cli.users.sign_in import sign_in
 from infra import release
 from infra.stages import LOCAL
 from tests.e2e.clients import User, eventually

@@ -8,7 +8,8 @@ from unittest.mock import patch
 import pytest
 
 from fanfold import names
-from fanfold_cli import aws, users
+from fanfold_cli import aws
+from fanfold_cli.users.sign_in import MARK, sign_in
 from tests import commands as acting
 from tests.commands import FakeLambda, Ran, Stack, outputs, run
 from tests.service import REGION, System
@@ -90,11 +91,11 @@ def test_on_a_stage_that_keeps_its_data_nobody_is_made_and_nothing_is_reset(
 def test_a_user_whose_making_was_interrupted_is_made_the_next_time(known: dict[str, str]) -> None:
     stack = Stack(REGION, None, known)
     with (
-        patch.object(users, "_password", side_effect=KeyboardInterrupt),
+        patch("fanfold_cli.users.sign_in._password", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
-        users.sign_in(stack, "alice")
-    assert users.sign_in(stack, "alice").user == "alice"
+        sign_in(stack, "alice")
+    assert sign_in(stack, "alice").user == "alice"
 
 
 def test_a_stack_without_a_pool_says_where_its_users_come_from(system: System) -> None:
@@ -104,4 +105,5 @@ def test_a_stack_without_a_pool_says_where_its_users_come_from(system: System) -
 
 
 def test_what_marks_a_user_is_nothing_that_users_may_write() -> None:
-    assert users.MARK["Name"] not in ("locale", "email")  # `infra/identity.py` lets them write one
+    # `infra/identity.py` lets them write one.
+    assert MARK["Name"] not in ("locale", "email")

@@ -11,10 +11,10 @@ import pytest
 from fanfold import clock as product_clock
 from fanfold.rates import Rate
 from fanfold_cli import aws, console
-from fanfold_cli.acting import TOKEN_SECONDS, Token
 from fanfold_cli.commands import timeline
 from fanfold_cli.console import INTERRUPTED
-from fanfold_cli.users import sign_in
+from fanfold_cli.users.acting import TOKEN_SECONDS, Token
+from fanfold_cli.users.sign_in import sign_in
 from tests.commands import Gateway, Ran, Stack, use
 from tests.service import AT, REGION, System
 

@@ -10,7 +10,7 @@ import urllib3
 
 from fanfold import clock
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.smoking import Smoke
+from fanfold_cli.users.smoke import Smoke
 from fanfold_client import NoAnswer, Refused
 
 PUBLISHER = "the-publisher"

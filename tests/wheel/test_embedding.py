@@ -17,7 +17,7 @@ from fanfold import names
 from fanfold_cli.local.engine import NEEDED
 from fanfold_cli.local.home import CHECKOUT
 from fanfold_cli.stack import Deployment
-from fanfold_cli.users import sign_in
+from fanfold_cli.users.sign_in import sign_in
 from fanfold_client import Fanfold
 from infra import bundling
 from infra.stages import DEV

@@ -1,0 +1,1 @@
+"""Users of a stack: signed in, acted for, and made for a smoke test."""
