@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from aws_verify.script import DOORS, READERS, Record
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, WRITER_MEMORY_MB, Budget
 from fanfold.names import LIBCURL
-from fanfold_cli.cost.publish import PRICES, Publish
+from fanfold_cli.cost.prices import (
+    DOLLARS_PER_ACTIVE_USER,
+    DOLLARS_PER_ALARM_METRIC_MONTH,
+    DOLLARS_PER_LOG_GB,
+    DOLLARS_PER_METRIC_MONTH,
+    DOLLARS_PER_MILLION_API_REQUESTS,
+    DOLLARS_PER_MILLION_SQS_REQUESTS,
+    DOLLARS_PER_THOUSAND_METRICS_READ,
+    PRICES,
+)
+from fanfold_cli.cost.publish import Publish
 
-# List prices of us-east-1 without free tiers, as third-party price guides quoted them.
-DOLLARS_PER_MILLION_SQS_REQUESTS = 0.40
-DOLLARS_PER_MILLION_API_REQUESTS = 1.00
-DOLLARS_PER_ACTIVE_USER = 0.015  # of Cognito's tier Essentials, which a new pool has
-DOLLARS_PER_ALARM_METRIC_MONTH = 0.10
-DOLLARS_PER_METRIC_MONTH = 0.30
-DOLLARS_PER_LOG_GB = 0.50
-DOLLARS_PER_THOUSAND_METRICS_READ = 0.01
 HOURS_PER_MONTH = 730
 
 # A message may come twice, and what was written is then written again.
@@ -86,15 +88,10 @@ def forecast(record: Record, *, troubles: int) -> Forecast:
     reads = (
         sum(post.read_units for post in posts) + FOLLOW_READS * follows + _checks(posts, follows)
     )
-    dynamodb = (
-        writes / 1e6 * PRICES.dollars_per_million_writes
-        + reads / 1e6 * PRICES.dollars_per_million_reads
-    )
-    functions = (
-        sum(post.lambda_dollars for post in posts)
-        + (FOLLOW_GB_SECONDS * follows + HOURS * SWEEP_GB_SECONDS_PER_HOUR)
-        * PRICES.dollars_per_gb_second
-        + 2 * follows / 1e6 * PRICES.dollars_per_million_requests
+    dynamodb = PRICES.dynamodb(writes=writes, reads=reads)
+    functions = sum(post.lambda_dollars for post in posts) + PRICES.functions(
+        gb_seconds=FOLLOW_GB_SECONDS * follows + HOURS * SWEEP_GB_SECONDS_PER_HOUR,
+        invocations=2 * follows,
     )
     messages = FOLLOW_SQS_REQUESTS * follows + sum(
         PUBLISH_SQS_REQUESTS + 3 * post.segments for post in posts

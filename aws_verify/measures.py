@@ -8,7 +8,7 @@ from typing import Any
 
 from aws_verify.own_stack import resources
 from fanfold import names
-from fanfold_cli.cost.publish import PRICES
+from fanfold_cli.cost.prices import PRICES
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 
@@ -171,8 +171,6 @@ def result(sums: Sums, memory: Mapping[str, int]) -> dict[str, Any]:
         "write_units": writes,
         "read_units": reads,
         "gb_seconds": gb_seconds,
-        "dynamodb_dollars": writes / 1e6 * PRICES.dollars_per_million_writes
-        + reads / 1e6 * PRICES.dollars_per_million_reads,
-        "lambda_dollars": gb_seconds * PRICES.dollars_per_gb_second
-        + runs / 1e6 * PRICES.dollars_per_million_requests,
+        "dynamodb_dollars": PRICES.dynamodb(writes=writes, reads=reads),
+        "lambda_dollars": PRICES.functions(gb_seconds=gb_seconds, invocations=runs),
     }

@@ -17,11 +17,12 @@ from fanfold.follows.ring_reader import RingRead
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold_cli import event_sources
 from fanfold_cli.console import counted
-from fanfold_cli.cost.month import (
+from fanfold_cli.cost.prices import (
     DOLLARS_PER_MILLION_API_REQUESTS,
     DOLLARS_PER_MILLION_SQS_REQUESTS,
+    DOLLARS_PER_THOUSAND_METRICS_READ,
+    PRICES,
 )
-from fanfold_cli.cost.publish import Prices
 from fanfold_cli.deliveries import fanouts, paused_lanes
 from fanfold_cli.deliveries.pauses import Paused
 from fanfold_cli.stack import Deployment
@@ -32,7 +33,6 @@ LIMIT: Final = 20
 # Followers of the largest one, evenly over the ring, whose entries are looked up.
 SAMPLES: Final = 32
 METRIC_SECONDS: Final = 60
-DOLLARS_PER_METRIC: Final = 0.01 / 1_000
 # A key of the index `open` has some 100 bytes, and an eventual read of 8 KB is a unit.
 KEYS_A_READ_UNIT: Final = 80
 KINDS: Final = {
@@ -53,11 +53,11 @@ class Spent:
 
     def dollars_an_hour(self, every_seconds: float) -> float:
         refresh = (
-            self.read_units * Prices().dollars_per_million_reads
+            self.read_units * PRICES.dollars_per_million_reads
             + self.queue_calls * DOLLARS_PER_MILLION_SQS_REQUESTS
             + self.readers * DOLLARS_PER_MILLION_API_REQUESTS
         ) / 1e6
-        minute = self.metrics * DOLLARS_PER_METRIC
+        minute = self.metrics / 1_000 * DOLLARS_PER_THOUSAND_METRICS_READ
         return 3600 * (refresh / every_seconds + minute / METRIC_SECONDS)
 
     def sentence(self, every_seconds: float) -> str:

@@ -9,7 +9,7 @@ from functools import partial
 from aws_model.dynamodb.capacity import READ, Limits, Resource
 from bench.backfill.system import Follows, Way
 from fanfold import clock, names
-from fanfold_cli.cost.publish import PRICES
+from fanfold_cli.cost.prices import PRICES
 from simulation.timed.system import PUBLISHER
 from simulation.timed.tables import FOLLOWER, follow, make_up_followers
 
@@ -59,8 +59,7 @@ class Found:
 
     @property
     def dollars(self) -> float:
-        writes = self.entries * PRICES.dollars_per_million_writes
-        return (writes + self.read_units * PRICES.dollars_per_million_reads) / 1e6
+        return PRICES.dynamodb(writes=self.entries, reads=self.read_units)
 
 
 def rush(plan: Plan, *, way: Way | None = None, is_on: bool = True) -> Found:

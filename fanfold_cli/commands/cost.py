@@ -23,7 +23,8 @@ from fanfold_cli.console import WrongValue, print_json, print_result
 from fanfold_cli.cost.amounts import dollars, duration, number_table
 from fanfold_cli.cost.channel_report import ChannelUse
 from fanfold_cli.cost.follow import FirstFollow, Rush
-from fanfold_cli.cost.publish import PRICES, Publish, one_hop_followers
+from fanfold_cli.cost.prices import PRICES
+from fanfold_cli.cost.publish import Publish, one_hop_followers
 from fanfold_cli.options import JsonOption
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from fanfold.channels.head import MOST
 from fanfold.channels.known_head import HEAD_SECONDS, JITTER
 from fanfold.channels.windows import WINDOW
 from fanfold.follows.density import SAMPLE_EDGES
+from fanfold_cli.cost.prices import PRICES
 from fanfold_cli.cost.publish import (
     ACCEPT_UNITS,
     COMPLETION_UNITS,
-    PRICES,
     READS_PER_LOOKUP,
     UNIT_BYTES,
 )
@@ -63,10 +63,7 @@ class Units:
 
     @property
     def dollars(self) -> float:
-        return (
-            self.writes / 1e6 * PRICES.dollars_per_million_writes
-            + self.reads / 1e6 * PRICES.dollars_per_million_reads
-        )
+        return PRICES.dynamodb(writes=self.writes, reads=self.reads)
 
 
 def head_bytes(channels: int) -> int:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from fanfold.budgets import Lane
-from fanfold_cli.cost.publish import PRICES
+from fanfold_cli.cost.prices import PRICES
 
 # Of the door: the rows of follow and reader in a transaction, and the edge.
 WRITES = 5
@@ -33,8 +33,8 @@ class FirstFollow:
     @classmethod
     def bringing(cls, posts: int) -> "FirstFollow":
         looks = _looks(posts) if posts else 0
-        brought = _dollars(posts, looks)
-        whole = _dollars(WRITES, READS) + brought
+        brought = PRICES.dynamodb(writes=posts, reads=looks)
+        whole = PRICES.dynamodb(writes=WRITES, reads=READS) + brought
         return cls(posts, WRITES + posts, READS + looks, whole, brought)
 
 
@@ -55,12 +55,6 @@ class Rush:
     @property
     def follows_per_second(self) -> float:
         return min(self.by_share, self.by_cpu)
-
-
-def _dollars(writes: float, reads: float) -> float:
-    return (
-        writes * PRICES.dollars_per_million_writes + reads * PRICES.dollars_per_million_reads
-    ) / 1e6
 
 
 def _looks(posts: int) -> float:

@@ -5,18 +5,19 @@ from dataclasses import dataclass, fields
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, WRITER_MEMORY_MB, Budget
 from fanfold.names import LIBCURL
 from fanfold_cli.cost.follow import ORDERS, ORDERS_PER_WORKER, FirstFollow
-from fanfold_cli.cost.publish import MB_PER_GB, PRICES, Publish
+from fanfold_cli.cost.prices import (
+    DOLLARS_PER_ALARM_METRIC_MONTH,
+    DOLLARS_PER_GB_OUT,
+    DOLLARS_PER_GB_STORED,
+    DOLLARS_PER_LOG_GB,
+    DOLLARS_PER_METRIC_MONTH,
+    DOLLARS_PER_MILLION_API_REQUESTS,
+    DOLLARS_PER_MILLION_SQS_REQUESTS,
+    PRICES,
+)
+from fanfold_cli.cost.publish import MB_PER_GB, Publish
 
-# List prices of us-east-1 without free tiers, as they have been for years: AWS's pages of SQS, API
-# Gateway, CloudWatch, EC2 (transfer) and DynamoDB are authoritative.
-DOLLARS_PER_MILLION_SQS_REQUESTS = 0.40
-DOLLARS_PER_MILLION_API_REQUESTS = 1.00
-DOLLARS_PER_LOG_GB = 0.50
-DOLLARS_PER_GB_OUT = 0.09
-# A month of a GB in a table, and of the same GB in point-in-time recovery.
-DOLLARS_PER_GB_STORED = 0.25 + 0.20
-# 66 metrics of alarms, and five of our own.
-DOLLARS_FOR_WATCHING = 66 * 0.10 + 5 * 0.30
+ALARM_METRICS, METRICS = 66, 5  # those of alarms, and our own
 
 DAYS = 30
 RETENTION_DAYS = 30
@@ -119,20 +120,20 @@ def of(service: Service) -> Month:
     )
     return Month(
         entries=posts * publish.dynamodb_dollars,
-        pages=_reads(pages * PAGE_READS),
+        pages=PRICES.dynamodb(reads=pages * PAGE_READS),
         follows=follows * follow.dynamodb_dollars,
         storage=stored / GB * DOLLARS_PER_GB_STORED,
         functions=posts * publish.lambda_dollars
-        + gb_seconds * PRICES.dollars_per_gb_second
-        + runs / 1e6 * PRICES.dollars_per_million_requests
-        + _reads(SWEEP_READS * MINUTES)
-        + SWEEP_WRITES * MINUTES / 1e6 * PRICES.dollars_per_million_writes,
+        + PRICES.functions(gb_seconds=gb_seconds, invocations=runs)
+        + PRICES.dynamodb(writes=SWEEP_WRITES * MINUTES, reads=SWEEP_READS * MINUTES),
         queues=(messages * SQS_REQUESTS_PER_MESSAGE + IDLE_SQS_REQUESTS)
         / 1e6
         * DOLLARS_PER_MILLION_SQS_REQUESTS,
         api=requests / 1e6 * DOLLARS_PER_MILLION_API_REQUESTS,
         transfer=pages * PAGE_BYTES / GB * DOLLARS_PER_GB_OUT,
-        watching=DOLLARS_FOR_WATCHING + requests * LOG_BYTES_PER_REQUEST / GB * DOLLARS_PER_LOG_GB,
+        watching=ALARM_METRICS * DOLLARS_PER_ALARM_METRIC_MONTH
+        + METRICS * DOLLARS_PER_METRIC_MONTH
+        + requests * LOG_BYTES_PER_REQUEST / GB * DOLLARS_PER_LOG_GB,
     )
 
 
@@ -163,10 +164,6 @@ def table() -> str:
         rows.append((label, *(_dollars(getattr(month, name)) for month in months)))
     rows.append(("**a month**", *(f"**{_dollars(month.total)}**" for month in months)))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def _reads(units: float) -> float:
-    return units / 1e6 * PRICES.dollars_per_million_reads
 
 
 def _dollars(amount: float) -> str:

@@ -8,29 +8,9 @@ from fanfold.budgets import Budget
 from fanfold.fanout.deliver import HAND_BACK_SECONDS
 from fanfold.fanout.plan import ONE_HOP_SECONDS, count_for
 from fanfold.follows.density import SAMPLE_EDGES
+from fanfold_cli.cost.prices import PRICES
 
 MB_PER_GB = 1024
-
-
-@dataclass(frozen=True)
-class Prices:
-    """List prices on demand, without free tiers, as third-party price guides quoted them.
-
-    AWS's own pages are authoritative: https://aws.amazon.com/dynamodb/pricing/on-demand/ (halved in
-    November 2024) and https://aws.amazon.com/lambda/pricing/ (Arm, below 7.5 billion GB-seconds a
-    month).
-    """
-
-    region: str = "us-east-1"
-    as_of: str = "November 2026"
-    dollars_per_million_writes: float = 0.625
-    dollars_per_million_reads: float = 0.125
-    dollars_per_gb_second: float = 0.0000133334
-    dollars_per_million_requests: float = 0.20
-
-
-PRICES = Prices()
-
 # Write units before a post is planned: the count of the publisher's rate, the post (2 with a body
 # of 1 KB), its item in the outbox, the row of the ledger, and that row in the index of incomplete
 # fan-outs.
@@ -90,10 +70,8 @@ class Publish:
             read_units=reads,
             seconds=math.ceil(segments / lane.max_concurrency) * segment_seconds,
             gb_seconds=gb_seconds,
-            dynamodb_dollars=writes / 1e6 * PRICES.dollars_per_million_writes
-            + reads / 1e6 * PRICES.dollars_per_million_reads,
-            lambda_dollars=gb_seconds * PRICES.dollars_per_gb_second
-            + max(1, orders) / 1e6 * PRICES.dollars_per_million_requests,
+            dynamodb_dollars=PRICES.dynamodb(writes=writes, reads=reads),
+            lambda_dollars=PRICES.functions(gb_seconds=gb_seconds, invocations=max(1, orders)),
         )
 
 
