@@ -1,6 +1,7 @@
 """What commands print: results on stdout, everything else as sentences on stderr."""
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
@@ -20,6 +21,8 @@ _SPACES = str.maketrans("\t\n", "  ")
 PIPE_COLUMNS = 200
 # Longer ones, such as URLs and ids, are folded: no column may take a terminal for itself.
 LONGEST_WORD = 20
+# Smaller amounts are shown as less than this.
+LEAST_DOLLARS = 0.00001
 # The exit code after Ctrl-C, as shells have it.
 INTERRUPTED = 130
 
@@ -142,6 +145,16 @@ def _keep_words_whole(table: "Table", width: int) -> bool:
     return True
 
 
+def number_table(*columns: str) -> "Table":
+    """Numbers are never cut: without its last digits, a number is wrong."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, justify="left" if column == "lane" else "right", no_wrap=True)
+    return table
+
+
 def print_values(values: Mapping[str, object]) -> None:
     """Print one line for each name and its value."""
     from rich.table import Table
@@ -166,6 +179,25 @@ def columns() -> int:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """The count with its noun: `1 message`, `2,000 messages`."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def duration(seconds: float) -> str:
+    """Such as `6.6 s`, `5 min 0 s`, `1 h 3 min`."""
+    if round(seconds, 1) < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def dollars(amount: float) -> str:
+    """Cents, or the first two digits that are not zero: `$6.28`, `$0.000068`."""
+    if amount < LEAST_DOLLARS:
+        return f"<${LEAST_DOLLARS:.5f}"
+    digits = max(2, 1 - math.floor(math.log10(amount)))
+    return f"${amount:,.{digits}f}"
 
 
 def refuse_without_terminal(*, yes: bool, answer: str = "--yes") -> None:

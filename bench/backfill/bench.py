@@ -17,7 +17,7 @@ from bench.figures import Figure, Lines, Result, Row
 from bench.progress import with_progress
 from fanfold import names
 from fanfold.budgets import RELATION_PERCENT, WRITER_MEMORY_MB, Budget
-from fanfold_cli.cost.amounts import duration
+from fanfold_cli.console import duration
 from fanfold_cli.cost.publish import Publish
 
 OURS = Way()

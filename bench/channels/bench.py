@@ -18,7 +18,7 @@ from bench.figures import Figure, Lines, Result, Row
 from bench.progress import with_progress
 from fanfold.channels.head import MOST
 from fanfold.contract import DEFAULT_LIMIT
-from fanfold_cli.cost.channel_units import Units
+from fanfold_cli.cost.channel import Units
 
 # Really pushed; from the last two, that to ten million is worked out.
 PUSHED, PUSHED_SHORT = (10_000, 55_000, 220_000), (20_000, 55_000)

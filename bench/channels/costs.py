@@ -9,8 +9,7 @@ from random import Random
 from aws_model.dynamodb.capacity import READ, WRITE
 from bench.channels.world import PUBLISHERS, Container, World, reader
 from fanfold.contract import DEFAULT_LIMIT
-from fanfold_cli.cost import channel_units
-from fanfold_cli.cost.channel_units import Units, Use
+from fanfold_cli.cost.channel import Units, Use
 
 CAPACITY = 40_000
 SHARES = (0.01, 0.20)  # of the followers, who read
@@ -54,7 +53,7 @@ def compared(readers: int, containers: int) -> Compared:
         seconds=SECONDS,
     )
     spent, page = _with_channels(readers, containers), _page_without()
-    return Compared(use, Units(spent.writes, spent.reads - page * use.pages), channel_units.of(use))
+    return Compared(use, Units(spent.writes, spent.reads - page * use.pages), use.units())
 
 
 def _with_channels(readers: int, count: int) -> Units:

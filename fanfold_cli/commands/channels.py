@@ -15,13 +15,13 @@ from fanfold_cli.console import (
     ExpectedError,
     ask,
     counted,
+    dollars,
     failing_with,
     print_json,
     print_result,
     say,
 )
-from fanfold_cli.cost import channel_units
-from fanfold_cli.cost.amounts import dollars
+from fanfold_cli.cost.channel import post_units
 from fanfold_cli.event_sources import run_time_settings
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
 from fanfold_cli.progress import waiting_for
@@ -176,7 +176,7 @@ def _demote(heads: HeadTable, publisher: str, *, until: int) -> Head:
 
 
 def _meaning_of_add(head: Head, publisher: str, found: Estimate) -> str:
-    units = channel_units.post(max(1, len(head.channels)), found.followers).writes
+    units = post_units(max(1, len(head.channels)), found.followers).writes
     return (
         f"New posts of '{publisher}' then go into one channel, which {_readers(found)}: about "
         f"{units:.0f} write units a post instead of {pushed_to(found).write_units:,}. A post is "

@@ -19,9 +19,15 @@ from fanfold.budgets import (
 from fanfold.channels.head import MOST
 from fanfold.follows.looks import POSTS_WHEN_LATE
 from fanfold.settings import MOST_BACKFILL, Settings
-from fanfold_cli.console import WrongValue, print_json, print_result
-from fanfold_cli.cost.amounts import dollars, duration, number_table
-from fanfold_cli.cost.channel_report import ChannelUse
+from fanfold_cli.console import (
+    WrongValue,
+    dollars,
+    duration,
+    number_table,
+    print_json,
+    print_result,
+)
+from fanfold_cli.cost.channel import ChannelUse
 from fanfold_cli.cost.follow import FirstFollow, Rush
 from fanfold_cli.cost.prices import PRICES
 from fanfold_cli.cost.publish import Publish, one_hop_followers

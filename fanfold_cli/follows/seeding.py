@@ -33,11 +33,12 @@ from fanfold_cli.console import (
     ExpectedError,
     WrongValue,
     counted,
+    dollars,
+    duration,
     failing_with,
     interrupted_with,
     say,
 )
-from fanfold_cli.cost.amounts import dollars, duration
 from fanfold_cli.cost.follow import ORDERS_PER_WORKER, FirstFollow
 from fanfold_cli.follows.graph import Graph
 from fanfold_cli.progress import progress_bar

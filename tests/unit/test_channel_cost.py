@@ -11,8 +11,15 @@ from fanfold.channels.head_table import HeadTable
 from fanfold.channels.windows import WINDOW
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.source import Range
-from fanfold_cli.cost import channel_units
-from fanfold_cli.cost.channel_units import Units, Use
+from fanfold_cli.cost.channel import (
+    Units,
+    Use,
+    head_read_units,
+    head_reads,
+    post_units,
+    promotion_units,
+    window_units,
+)
 from tests.unit.test_cli_cost import Model
 
 
@@ -46,12 +53,12 @@ def test_the_head_costs_what_the_model_counts(channels: int) -> None:
     counted.since()
     assert counted.heads.get() == head
     assert counted.heads.add("p" * 36, head, followers=10_000_000)
-    assert counted.since() == channel_units.promotion(channels)
+    assert counted.since() == promotion_units(channels)
     counted.heads.raise_seq("p" * 36, f"2026-11-20T18:00:00.123Z#{'r' * 36}")
     writes = counted.since().writes
-    assert channel_units.post(channels, 10_000_000).writes == 9 + writes
+    assert post_units(channels, 10_000_000).writes == 9 + writes
     counted.heads.get(is_consistent=False)
-    assert counted.since() == channel_units.head_read(channels)
+    assert counted.since() == head_read_units(channels)
 
 
 @pytest.mark.parametrize("posts", [0, 1, 30, WINDOW])
@@ -67,26 +74,26 @@ def test_a_window_costs_what_the_model_counts(posts: int) -> None:
     counted.since()
     read = counted.entries.oldest
     read(channel, Range("2026"), after=None, limit=WINDOW, is_consistent=True)
-    assert counted.since() == channel_units.window(posts)
+    assert counted.since() == window_units(posts)
 
 
 def test_a_post_costs_the_same_however_many_follow() -> None:
-    assert channel_units.post(1, 10_000) == channel_units.post(1, 10_000_000)
-    assert channel_units.post(1, 100).writes == 10
-    assert channel_units.post(MOST, 10_000_000).writes == 15
+    assert post_units(1, 10_000) == post_units(1, 10_000_000)
+    assert post_units(1, 100).writes == 10
+    assert post_units(MOST, 10_000_000).writes == 15
 
 
 def test_a_head_is_read_at_most_once_a_second_and_once_a_page() -> None:
     for pages, reads in ((0, 0), (1, 1), (86_400, 46_080), (86_400_000, 98_630)):
-        found = channel_units.head_reads(pages, containers=1, seconds=86_400)
+        found = head_reads(pages, containers=1, seconds=86_400)
         assert found == pytest.approx(reads, abs=1)
 
 
 def test_who_reads_costs_memos_heads_and_windows_and_no_entry() -> None:
     silent = Use(posts=1, readers=0, pages=0, containers=0)
-    assert channel_units.of(silent) == channel_units.post(MOST, 10_000_000)
-    used = channel_units.of(Use(posts=10, readers=1_000, pages=0, containers=3, channels=1))
-    posts = channel_units.post(1, 10_000_000) * 10
+    assert silent.units() == post_units(MOST, 10_000_000)
+    used = Use(posts=10, readers=1_000, pages=0, containers=3, channels=1).units()
+    posts = post_units(1, 10_000_000) * 10
     assert used.writes == posts.writes + 1_000
     assert used.reads == posts.reads + 1_000 + 3 * 5
     assert used.dollars == pytest.approx(used.writes * 0.625e-6 + used.reads * 0.125e-6)

@@ -38,8 +38,7 @@ from fanfold.timeline.posts import Posts
 from fanfold.timeline.readers import Readers
 from fanfold_cli.app import app
 from fanfold_cli.commands import cost
-from fanfold_cli.console import WrongValue
-from fanfold_cli.cost.amounts import dollars, duration
+from fanfold_cli.console import WrongValue, dollars, duration
 from fanfold_cli.cost.follow import FirstFollow
 from fanfold_cli.cost.publish import WORKER_SECONDS, Publish, ledger_units, one_hop_units
 from simulation.schemas import schema_of
