@@ -24,7 +24,7 @@ from fanfold_cli import aws, kept_file
 from fanfold_cli.commands import doctor, fanout, pause
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.deliveries import fanouts
-from fanfold_cli.dlq import letters, move_tasks, redriving
+from fanfold_cli.dlq import dropping, letters, move_tasks, redriving
 from fanfold_cli.follows import doctor_report, seeding
 from fanfold_cli.stack import Deployment, place_of
 from simulation.clients import BotoClient, running
@@ -227,7 +227,7 @@ def installed() -> Iterator[None]:
         *((module, "ThreadPoolExecutor", InTurn) for module in (doctor, seeding)),
         *(
             (module, "progress_bar", no_progress_bar)
-            for module in (doctor, fanout, letters, redriving, seeding)
+            for module in (doctor, fanout, dropping, letters, redriving, seeding)
         ),
         *((module, "waiting_for", lambda _what: nullcontext()) for module in (fanout, pause)),
         (typer, "echo", lambda text="", **_: running.world.note("says", text)),

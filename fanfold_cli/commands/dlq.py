@@ -24,8 +24,17 @@ from fanfold_cli.console import (
     refuse_without_terminal,
     say,
 )
-from fanfold_cli.dlq import dropping, letter_file, letter_list, move_tasks, redriving
-from fanfold_cli.dlq.letters import QUEUES, held_elsewhere, holding
+from fanfold_cli.dlq import dropping, move_tasks, redriving
+from fanfold_cli.dlq.letters import (
+    BODY_CHARS,
+    QUEUES,
+    draw,
+    held_elsewhere,
+    holding,
+    oldest,
+    row,
+    visible,
+)
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
@@ -64,9 +73,7 @@ def list_(
     ] = LIMIT,
     bodies: Annotated[
         bool,
-        typer.Option(
-            "--bodies", help=f"Show the first {letter_list.BODY_CHARS} characters of each."
-        ),
+        typer.Option("--bodies", help=f"Show the first {BODY_CHARS} characters of each."),
     ] = False,
     stack: StackOption = None,
     home: HomeOption = None,
@@ -83,10 +90,10 @@ def list_(
             failing_with(f"The dead-letter queue of {name} cannot be read"),
             waiting_for(f"the dead letters of {name}"),
         ):
-            messages, counts[name], missed = letter_list.read(deployment, each, limit)
-        rows += [letter_list.row(name, message, bodies) for message in messages]
-        if len(messages) == limit < counts[name]:
-            listed = f"{len(messages):,} {'is' if len(messages) == 1 else 'are'} listed"
+            letters, counts[name], missed = oldest(deployment, each, limit)
+        rows += [row(name, letter, bodies) for letter in letters]
+        if len(letters) == limit < counts[name]:
+            listed = f"{len(letters):,} {'is' if len(letters) == 1 else 'are'} listed"
             holds = f"{name} holds about {counted(counts[name], 'message')}"
             notes.append(f"{holds}, of which {listed}; --limit lists more.")
         elif missed:
@@ -94,7 +101,7 @@ def list_(
     if as_json:
         print_json({"messages": rows, "counts": counts, "held": held})
     else:
-        letter_list.draw(rows)
+        draw(rows)
         for note in notes:
             say(note)
         if not rows and not held:
@@ -123,7 +130,7 @@ def show(
         raise ExpectedError(_not_found([message_id]))
     ((name, letter),) = found
     about = {
-        **letter_list.row(name, letter, bodies=False),
+        **row(name, letter, bodies=False),
         "group": letter.group,
         "type": letter.type,
     }
@@ -131,7 +138,7 @@ def show(
         print_json({**about, "body": letter.body})
         return
     print_values({key: printable(value) for key, value in about.items()})
-    print_result(letter_list.visible(letter.body))
+    print_result(visible(letter.body))
 
 
 @app.command()
@@ -246,13 +253,13 @@ def restore(
 ) -> None:
     """Send dropped letters back to their queues; a letter sent twice does no harm."""
     deployment = Deployment.to_change(stack, home)
-    letters = letter_file.read(file, place=deployment.place)
+    letters = dropping.read(file, place=deployment.place)
     with failing_with("Nothing was sent back"):
         days = event_sources.run_time_settings(deployment).retention_days
         for queue in {queue.name: queue for queue, _ in letters}.values():
             move_tasks.refuse_while_running(deployment, queue)
     with interrupted_with("run it again; a letter that is sent twice does no harm."):
-        sent, stayed = redriving.restore(deployment, letters, retention_days=days)
+        sent, stayed = dropping.restore(deployment, letters, retention_days=days)
     if as_json:
         print_json({"sent": sent, "stayed": stayed})
     else:

@@ -1,16 +1,24 @@
-"""Drop dead letters: write them to a file that can be restored, and only then delete them."""
+"""Drop dead letters: write them to a file, and only then delete them. Restore them from there."""
 
-from collections import Counter
+import json
+import re
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from fanfold import contract, names
-from fanfold.aws.dead_letters import CONTRACT, DeadLetter
+from fanfold.aws import dead_letters
+from fanfold.aws.dead_letters import CONTRACT, MAX_MESSAGE_BYTES, DeadLetter
+from fanfold.messages import first_message_id
+from fanfold.senders import chain
 from fanfold_cli import kept_file
 from fanfold_cli.console import ExpectedError, ask, counted, failing_with, interrupted_with, say
-from fanfold_cli.dlq import letter_file, move_tasks
-from fanfold_cli.dlq.letters import Held, holding, not_found
+from fanfold_cli.dlq import move_tasks
+from fanfold_cli.dlq.letters import MAX_LETTERS, QUEUES, Held, holding, not_found
+from fanfold_cli.dlq.redriving import send_back, why_it_stays
+from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 
 # What dropping a letter means, by what it is.
@@ -20,6 +28,13 @@ SETTLE = "then run `fanfold doctor --publisher PUBLISHER`: edges may differ from
 WISH = "a wish that was accepted is lost for good"
 BROKEN = "refused by the contract, so nothing was accepted; tell the sender"
 UNKNOWN = "nothing here reads such a message; ask its sender what it was"
+# Of each line of a file.
+FIELDS = ("queue", "id", "group", "attributes", "body")
+# What SQS takes in a body, and as a group, by its API reference ("SendMessage").
+BODY = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
+GROUP = re.compile("[!-~]{0,128}")
+
+Letters = list[tuple[names.Queue, DeadLetter]]
 
 
 @dataclass(frozen=True)
@@ -61,7 +76,7 @@ def drop(
         ask(f"Drop {counted(len(letters), 'letter')}?", place=deployment.place, yes=yes)
         for each in held:
             each.check_time()
-        letter_file.write(file, letters, place=deployment.place)
+        write(file, letters, place=deployment.place)
         where = "those that were not dropped are still in their queue"
         with (
             interrupted_with(
@@ -114,3 +129,136 @@ def _meaning(letter: DeadLetter) -> str:
     if letter.type in contract.ORDERS:
         return ORDER
     return WISH if letter.type in contract.EVENTS else UNKNOWN
+
+
+def restore(
+    deployment: Deployment, letters: Letters, *, retention_days: int
+) -> tuple[int, Counter[str]]:
+    """Send the letters of a file back; return how many, and how many stayed, by why.
+
+    What breaks the contract is sent too: that is how an operator tries it again after all.
+    """
+    sqs, sent, stayed = deployment.client("sqs"), 0, Counter[str]()
+    with progress_bar("Restoring", total=len(letters), unit="letters") as bar:
+        for start in range(0, len(letters), dead_letters.PAGE):
+            page = letters[start : start + dead_letters.PAGE]
+            going = defaultdict(list)
+            for queue, letter in page:
+                why = why_it_stays(replace(letter, kind=""), retention_days=retention_days)
+                if why:
+                    stayed[why] += 1
+                else:
+                    going[queue.url_output].append(letter)
+            again = (
+                f"Lines {start + 1:,} to {start + len(page):,} were not all sent back, and nothing "
+                "after them. Run the command again: a letter that is sent twice does no harm."
+            )
+            with failing_with(f"{again} The error"):
+                for output, some in going.items():
+                    taken = send_back(sqs, deployment.output(output), some)
+                    if len(taken) < len(some):
+                        raise ExpectedError(f"{again} SQS refused some.")
+                    sent += len(taken)
+            bar.reach(start + len(page))
+    return sent, stayed
+
+
+def write(path: Path, letters: Iterable[tuple[names.Queue, DeadLetter]], *, place: str) -> None:
+    """Write the letters of a stack to a new file; raises `ExpectedError`, or it is on the disk."""
+    with kept_file.writing(path, place=place) as write_line:
+        for queue, letter in letters:
+            write_line(_content(queue, letter))
+
+
+def read(path: Path, *, place: str) -> Letters:
+    """All letters of a file; raises `ExpectedError` with the number of a line that is malformed.
+
+    Or of a line that is of another stack than this `place`.
+    """
+    try:
+        # An editor may have left blank lines at the end.
+        lines = path.read_bytes().rstrip().splitlines()
+    except OSError as error:
+        raise ExpectedError(f"{path} cannot be read: {error.strerror}.") from None
+    if len(lines) > MAX_LETTERS:
+        raise ExpectedError(
+            f"{path} has {counted(len(lines), 'line')}, and this command takes up to "
+            f"{MAX_LETTERS:,}; nothing was sent. Cut it with `split -l {MAX_LETTERS}`, and "
+            "restore each part."
+        )
+    return [
+        _letter(line, place=place, where=f"{path}, line {number}")
+        for number, line in enumerate(lines, 1)
+    ]
+
+
+def _content(queue: names.Queue, letter: DeadLetter) -> dict[str, Any]:
+    attributes = {
+        "sent_at": str(letter.sent_at),
+        contract.FIRST_SENT_AT: str(letter.first_sent_at),
+        contract.FIRST_MESSAGE_ID: letter.first_message_id,
+        contract.BODY_SHA256: letter.sha256,
+        contract.FIRST_SENDERS: letter.senders,
+        "receives": str(letter.receives),
+        "kind": letter.kind,
+        "reason": letter.reason,
+    }
+    values = (queue.name.lower(), letter.message_id, letter.group, attributes, letter.body)
+    return dict(zip(FIELDS, values, strict=True))
+
+
+def _letter(line: bytes, *, place: str, where: str) -> tuple[names.Queue, DeadLetter]:
+    def refuse(fault: str) -> ExpectedError:
+        return ExpectedError(
+            f"{where}: {fault}. Nothing was sent; repair the file or take the line out."
+        )
+
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        raise refuse("it is not JSON") from None
+    fields = (kept_file.STACK, *FIELDS)
+    if not isinstance(content, dict) or set(content) != set(fields):
+        raise refuse(f"it must be an object with the fields {', '.join(fields)}")
+    attributes = content["attributes"]
+    texts = [content[name] for name in fields if name != "attributes"]
+    if not isinstance(attributes, dict) or not all(
+        isinstance(each, str) for each in (*texts, *attributes.values())
+    ):
+        raise refuse("'attributes' must be an object, and all values must be strings")
+    kept_file.refuse_another_stack(content, place=place, where=where, undone="Nothing was sent")
+    queue = QUEUES.get(content["queue"])
+    if queue is None:
+        raise refuse(f"'queue' must be one of {', '.join(QUEUES)}")
+    if not re.fullmatch(contract.MESSAGE_ID_PATTERN, content["id"]):
+        raise refuse("'id' must be the id of a message, as SQS gives it")
+    first = attributes.get(contract.FIRST_SENT_AT, "")
+    if not (first.isascii() and first.isdecimal() and len(first) <= len("9999999999999")):
+        raise refuse(
+            f"'{contract.FIRST_SENT_AT}' of its attributes must be milliseconds since 1970"
+        )
+    letter = DeadLetter(
+        message_id=content["id"],
+        first_message_id=first_message_id(
+            attributes.get(contract.FIRST_MESSAGE_ID, ""), message_id=content["id"]
+        ),
+        body=content["body"],
+        sent_at=int(first),
+        first_sent_at=int(first),
+        receives=0,
+        reason=attributes.get("reason", ""),
+        kind=attributes.get("kind", ""),
+        group=content["group"],
+        receipt="",
+        senders=chain(*attributes.get(contract.FIRST_SENDERS, "").partition(" ")[::2]),
+    )
+    if not GROUP.fullmatch(letter.group):
+        raise refuse("'group' must be up to 128 letters, digits and punctuation marks of ASCII")
+    if not BODY.fullmatch(letter.body):
+        raise refuse(
+            "'body' has a character that SQS refuses: a control character, half a surrogate pair, "
+            "U+FFFE or U+FFFF"
+        )
+    if not 0 < letter.size <= MAX_MESSAGE_BYTES:
+        raise refuse("'body' must have between 1 byte and 1 MiB")
+    return queue, letter

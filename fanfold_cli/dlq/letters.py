@@ -1,15 +1,19 @@
-"""Letters that a command holds: received, and thereby hidden from other readers until it ends."""
+"""The letters of dead-letter queues: listed, or held by a command until it ends.
+
+SQS shows a letter only by a receive, which hides it from other readers for a time.
+"""
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from fanfold import clock, names
+from fanfold import clock, names, times
 from fanfold.aws import dead_letters
 from fanfold.aws.dead_letters import Count, DeadLetter, DeadLetterQueue
-from fanfold_cli.console import ExpectedError, counted
+from fanfold_cli.console import ExpectedError, counted, print_result, printable
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 
@@ -22,6 +26,40 @@ MARGIN_SECONDS = 60
 # SQS has no search. To find a letter among more than these would take minutes, and to hold them all
 # would take more memory than a command should.
 MAX_LETTERS = 10_000
+# The longest that a listing takes; if it is killed, the letters reappear after this time.
+LIST_SECONDS = 30
+BODY_CHARS = 80
+
+
+def dead_letters_of(deployment: Deployment, queue: names.Queue) -> DeadLetterQueue:
+    return DeadLetterQueue(deployment.client("sqs"), deployment.output(queue.dlq_url_output))
+
+
+def oldest_first(letters: Iterable[DeadLetter]) -> list[DeadLetter]:
+    return sorted(letters, key=lambda letter: letter.sent_at)
+
+
+def oldest(
+    deployment: Deployment, queue: names.Queue, limit: int
+) -> tuple[list[DeadLetter], int, int]:
+    """The oldest of the letters read, `limit` at most; about how many there are, and were missed.
+
+    Letters are hidden while the listing reads on, so that each is received once.
+    """
+    dead = dead_letters_of(deployment, queue)
+    count = dead.count()
+    found: dict[str, DeadLetter] = {}
+    try:
+        if count.total:
+            for page in dead.pages(found, hidden_seconds=LIST_SECONDS):
+                found |= {letter.message_id: letter for letter in page}
+                if len(found) >= min(limit, count.total):
+                    break
+    finally:
+        dead.release(found.values())
+    letters = oldest_first(found.values())
+    there = max(count.total, len(letters))
+    return letters[:limit], there, missed(dead, count, len(found), still_there=len(found))
 
 
 @dataclass
@@ -74,7 +112,7 @@ class Held:
         return missed(self.dead, self.count, self.found, still_there=len(self.letters))
 
     def oldest_first(self) -> list[DeadLetter]:
-        return sorted(self.letters.values(), key=lambda letter: letter.sent_at)
+        return oldest_first(self.letters.values())
 
     def check_time(self) -> None:
         """Raise `ExpectedError` if others may have received the letters meanwhile."""
@@ -122,9 +160,7 @@ def holding(
         for queue in queues:
             if missing == set():
                 break
-            dead = DeadLetterQueue(
-                deployment.client("sqs"), deployment.output(queue.dlq_url_output)
-            )
+            dead = dead_letters_of(deployment, queue)
             seconds = HIDDEN_SECONDS - MARGIN_SECONDS
             until, until_ms = clock.monotonic() + seconds, clock.now_ms() + seconds * 1000
             held.append(Held(queue, dead, until, until_ms))
@@ -169,3 +205,33 @@ def not_found(ids: Collection[str] | None, held: Iterable[Held]) -> list[str]:
     """The ids that no queue had, in the order in which they were given."""
     found = {message_id for each in held for message_id in each.letters}
     return [given for given in dict.fromkeys(ids or ()) if given not in found]
+
+
+def row(queue: str, letter: DeadLetter, bodies: bool) -> dict[str, Any]:
+    about = {
+        "queue": queue,
+        "message_id": letter.message_id,
+        "first_message_id": letter.first_message_id,
+        "first_sent_at": times.to_text(letter.first_sent_at),
+        "sent_at": times.to_text(letter.sent_at),
+        "kept_until": times.to_text(letter.kept_until),
+        "receives": letter.receives,
+        "size": letter.size,
+        "sha256": letter.sha256,
+        "kind": letter.kind,
+        "reason": letter.reason,
+    }
+    return about | ({"body": letter.body[:BODY_CHARS]} if bodies else {})
+
+
+def draw(rows: list[dict[str, Any]]) -> None:
+    """Print each letter on lines of its own: ids and hashes stay whole, to be searched for."""
+    for row in rows:
+        print_result("".join(f"{name:>16}: {printable(value)}\n" for name, value in row.items()))
+
+
+def visible(body: str) -> str:
+    """The whole body; control characters and half surrogate pairs as their escapes."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in body
+    )

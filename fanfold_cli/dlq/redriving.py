@@ -6,10 +6,10 @@ Only large queues of orders, whose time does not matter, are left to SQS.
 """
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -18,8 +18,8 @@ from fanfold import clock, contract, names
 from fanfold.aws import dead_letters
 from fanfold.aws.dead_letters import CONTRACT, DeadLetter, DeadLetterQueue
 from fanfold.errors import Unsent
-from fanfold_cli.console import ExpectedError, counted, failing_with, say
-from fanfold_cli.dlq import letter_file, move_tasks
+from fanfold_cli.console import ExpectedError, counted, say
+from fanfold_cli.dlq import move_tasks
 from fanfold_cli.dlq.letters import HIDDEN_SECONDS, holding, missed, not_found
 from fanfold_cli.progress import Bar, progress_bar
 from fanfold_cli.stack import Deployment
@@ -110,95 +110,6 @@ def redrive_these(
                     for letter in moving.take(page):
                         del held.letters[letter.message_id]
     return missing
-
-
-def why_it_stays(letter: DeadLetter, *, retention_days: int) -> str:
-    """Why a letter cannot be sent back to any effect; empty if it can."""
-    now = clock.now_ms()
-    if letter.kind == CONTRACT:
-        return CONTRACT
-    if letter.is_expired(now=now, retention_days=retention_days):
-        return EXPIRED
-    return TOO_OLD if letter.is_too_old(now=now) else ""
-
-
-def send_back(sqs: Any, url: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
-    """Send letters to their queue, ten a call at most; return those that SQS has taken.
-
-    Each still counts as sent at its first time, and keeps its first id.
-    """
-    taken = []
-    for batch in _batches(letters):
-        entries = [{"Id": str(number), **message} for number, (_, message) in enumerate(batch)]
-        answer = sqs.send_message_batch(QueueUrl=url, Entries=entries)
-        # SQS answers 200 although entries have failed.
-        taken += [batch[int(entry["Id"])][0] for entry in answer.get("Successful", [])]
-    return taken
-
-
-def _batches(letters: Sequence[DeadLetter]) -> Iterator[list[tuple[DeadLetter, Any]]]:
-    """Letters with their messages, as many as one call takes: ten, and a megabyte of all."""
-    batch: list[tuple[DeadLetter, Any]] = []
-    size = 0
-    for letter in letters:
-        message = _message(letter)
-        own = dead_letters.size_of(message)
-        if batch and (
-            len(batch) == dead_letters.PAGE or size + own > dead_letters.MAX_MESSAGE_BYTES
-        ):
-            yield batch
-            batch, size = [], 0
-        batch.append((letter, message))
-        size += own
-    if batch:
-        yield batch
-
-
-def _message(letter: DeadLetter) -> Any:
-    first = {
-        contract.FIRST_SENT_AT: str(letter.first_sent_at),
-        contract.FIRST_MESSAGE_ID: letter.first_message_id,
-        # Whoever moves letters back lends nobody a right by that.
-        contract.FIRST_SENDERS: letter.senders,
-    }
-    return dead_letters.fitting(letter.body, first, group=letter.group)
-
-
-def restore(
-    deployment: Deployment, letters: letter_file.Letters, *, retention_days: int
-) -> tuple[int, Counter[str]]:
-    """Send the letters of a file back; return how many, and how many stayed, by why.
-
-    What breaks the contract is sent too: that is how an operator tries it again after all.
-    """
-    sqs, sent, stayed = deployment.client("sqs"), 0, Counter[str]()
-    with progress_bar("Restoring", total=len(letters), unit="letters") as bar:
-        for start in range(0, len(letters), dead_letters.PAGE):
-            page = letters[start : start + dead_letters.PAGE]
-            going = defaultdict(list)
-            for queue, letter in page:
-                why = why_it_stays(replace(letter, kind=""), retention_days=retention_days)
-                if why:
-                    stayed[why] += 1
-                else:
-                    going[queue.url_output].append(letter)
-            again = (
-                f"Lines {start + 1:,} to {start + len(page):,} were not all sent back, and nothing "
-                "after them. Run the command again: a letter that is sent twice does no harm."
-            )
-            with failing_with(f"{again} The error"):
-                for output, some in going.items():
-                    taken = send_back(sqs, deployment.output(output), some)
-                    if len(taken) < len(some):
-                        raise ExpectedError(f"{again} SQS refused some.")
-                    sent += len(taken)
-            bar.reach(start + len(page))
-    return sent, stayed
-
-
-def say_what_stayed(stayed: Counter[str], where: str) -> None:
-    for why, count in stayed.items():
-        say(f"Left {counted(count, *STAYS[why])} in {where}.")
 
 
 @dataclass
@@ -294,3 +205,60 @@ class Moving:
     def done(self) -> Redriven:
         stayed = dict(Counter(why for why, _ in self.stayed.values()))
         return Redriven(self.name, self.moved, stayed, self.how, self.held, self.error)
+
+
+def why_it_stays(letter: DeadLetter, *, retention_days: int) -> str:
+    """Why a letter cannot be sent back to any effect; empty if it can."""
+    now = clock.now_ms()
+    if letter.kind == CONTRACT:
+        return CONTRACT
+    if letter.is_expired(now=now, retention_days=retention_days):
+        return EXPIRED
+    return TOO_OLD if letter.is_too_old(now=now) else ""
+
+
+def send_back(sqs: Any, url: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+    """Send letters to their queue, ten a call at most; return those that SQS has taken.
+
+    Each still counts as sent at its first time, and keeps its first id.
+    """
+    taken = []
+    for batch in _batches(letters):
+        entries = [{"Id": str(number), **message} for number, (_, message) in enumerate(batch)]
+        answer = sqs.send_message_batch(QueueUrl=url, Entries=entries)
+        # SQS answers 200 although entries have failed.
+        taken += [batch[int(entry["Id"])][0] for entry in answer.get("Successful", [])]
+    return taken
+
+
+def _batches(letters: Sequence[DeadLetter]) -> Iterator[list[tuple[DeadLetter, Any]]]:
+    """Letters with their messages, as many as one call takes: ten, and a megabyte of all."""
+    batch: list[tuple[DeadLetter, Any]] = []
+    size = 0
+    for letter in letters:
+        message = _message(letter)
+        own = dead_letters.size_of(message)
+        if batch and (
+            len(batch) == dead_letters.PAGE or size + own > dead_letters.MAX_MESSAGE_BYTES
+        ):
+            yield batch
+            batch, size = [], 0
+        batch.append((letter, message))
+        size += own
+    if batch:
+        yield batch
+
+
+def _message(letter: DeadLetter) -> Any:
+    first = {
+        contract.FIRST_SENT_AT: str(letter.first_sent_at),
+        contract.FIRST_MESSAGE_ID: letter.first_message_id,
+        # Whoever moves letters back lends nobody a right by that.
+        contract.FIRST_SENDERS: letter.senders,
+    }
+    return dead_letters.fitting(letter.body, first, group=letter.group)
+
+
+def say_what_stayed(stayed: Counter[str], where: str) -> None:
+    for why, count in stayed.items():
+        say(f"Left {counted(count, *STAYS[why])} in {where}.")

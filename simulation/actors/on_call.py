@@ -13,7 +13,7 @@ from fanfold.fanout.row import ABANDONED
 from fanfold_cli import kept_file
 from fanfold_cli.commands import dlq, doctor, fanout, pause, seed
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.dlq import letter_file
+from fanfold_cli.dlq import dropping
 from fanfold_cli.dlq.letters import HIDDEN_SECONDS
 from simulation.clients import running
 from simulation.commands import PLACE, repeat, run
@@ -75,7 +75,7 @@ def attend_letters(world: World, random: Random, folder: Path) -> None:
 def restore_an_old_file(world: World, random: Random, folder: Path, publisher: str) -> None:
     """Restore letters that were dropped weeks ago, one of them too old to be believed."""
     world.scheduler.sleep(random.uniform(0, 60))
-    file, names_of = folder / "old.jsonl", letter_file.FIELDS
+    file, names_of = folder / "old.jsonl", dropping.FIELDS
     lines = []
     for user, days in (("old0", 27), ("old1", 29)):
         event = {"type": contract.FOLLOW_ADDED, "user_id": user, "publisher_id": publisher}

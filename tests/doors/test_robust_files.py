@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fanfold import contract
 from fanfold.ids import is_id
 from fanfold_cli.console import ExpectedError, WrongValue
-from fanfold_cli.dlq import letter_file
+from fanfold_cli.dlq import dropping
 from fanfold_cli.dlq.letters import QUEUES
 from fanfold_cli.follows import graph
 from fanfold_cli.local import context as local_context
@@ -144,7 +144,7 @@ def test_any_file_of_letters_is_read_whole_or_refused_with_its_line(
         path.write_bytes(content)
         read = or_sentence(
             ExpectedError,
-            lambda: letter_file.read(path, place=PLACE),
+            lambda: dropping.read(path, place=PLACE),
             begins=f"{path}, line ",
             has="Nothing was sent",
         )
@@ -152,8 +152,8 @@ def test_any_file_of_letters_is_read_whole_or_refused_with_its_line(
             return
         # Each can be written down again, as the same.
         again.unlink(missing_ok=True)
-        letter_file.write(again, read, place=PLACE)
-        assert letter_file.read(again, place=PLACE) == read
+        dropping.write(again, read, place=PLACE)
+        assert dropping.read(again, place=PLACE) == read
 
     every(cases, letter_files, check)
 

@@ -13,7 +13,7 @@ import pytest
 from fanfold import names, times
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES, Count
 from fanfold_cli.commands.dlq import QueueName
-from fanfold_cli.dlq import letter_list, letters, move_tasks
+from fanfold_cli.dlq import letters, move_tasks
 from fanfold_cli.dlq.letters import QUEUES
 from tests.commands import FakeLambda, Ran, run
 from tests.service import (
@@ -414,7 +414,7 @@ def test_a_listing_ends_where_sqs_counts_one_too_many_and_letters_come_round_aga
     system: System, one_too_many: Callable[[float], None]
 ) -> None:
     ids = bury_many(system, "Bulk", 25)
-    one_too_many(letter_list.LIST_SECONDS / 3 + 1)
+    one_too_many(letters.LIST_SECONDS / 3 + 1)
     rows = run("dlq", "list", "--queue", "bulk", "--json").json["messages"]
     assert {row["message_id"] for row in rows} == ids
 

@@ -13,8 +13,7 @@ import pytest
 
 from fanfold import names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES, DeadLetterQueue
-from fanfold_cli.dlq import letter_list
-from fanfold_cli.dlq.letters import HIDDEN_SECONDS
+from fanfold_cli.dlq.letters import HIDDEN_SECONDS, visible
 from tests.commands import PLACE, FakeLambda, Ran, run, run_on, stack_with
 from tests.integration.test_cli_dlq import (
     MOMENT,
@@ -87,7 +86,7 @@ def test_show_prints_the_whole_body_with_visible_control_characters(
 
 
 def test_half_a_surrogate_pair_is_shown_as_its_escape() -> None:
-    assert letter_list.visible("\ud800\x00") == "\\ud800\\x00"
+    assert visible("\ud800\x00") == "\\ud800\\x00"
 
 
 @pytest.mark.parametrize("what", [("show",), ("drop", "--yes"), ("redrive",)])
@@ -254,7 +253,7 @@ def test_an_interrupt_says_whether_letters_were_dropped(
 ) -> None:
     letter = bury(system, "Publish", POST)
     for where, said in (
-        ("fanfold_cli.dlq.letter_file.write", "Interrupted: nothing was dropped."),
+        ("fanfold_cli.dlq.dropping.write", "Interrupted: nothing was dropped."),
         ("fanfold_cli.dlq.letters.Held.delete", "Interrupted: file holds all letters"),
     ):
         with monkeypatch.context() as broken:
@@ -421,7 +420,7 @@ def test_a_file_that_is_missing_or_too_long_is_refused_and_blank_lines_at_its_en
     (folder / "letters").write_text(f"{json.dumps(LINE)}\n\n \n")
     assert dlq(sqs, "restore", "letters").stdout == "Sent 1 letter back.\n"
     assert system.waiting("Bulk") == 1
-    monkeypatch.setattr("fanfold_cli.dlq.letter_file.MAX_LETTERS", 2)
+    monkeypatch.setattr("fanfold_cli.dlq.dropping.MAX_LETTERS", 2)
     (folder / "long").write_text((json.dumps(LINE) + "\n") * 3)
     assert fails(dlq(sqs, "restore", "long"), "Cut it with `split -l 2`")
 
