@@ -10,7 +10,6 @@ from fanfold import names
 from fanfold.aws.event_sources import DISABLED, ENABLED
 from fanfold_cli.commands.pause import LANES, Lane, switch
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.event_sources import mapping_of
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 
@@ -158,7 +157,9 @@ def _each_writer(
     client = deployment.client("lambda")
     with ExitStack() as troubled:
         for queue in (names.PUBLISH, names.EXPRESS):
-            troubled.enter_context(trouble(client, mapping_of(deployment, queue)["FunctionArn"]))
+            troubled.enter_context(
+                trouble(client, deployment.event_source_mapping(queue)["FunctionArn"])
+            )
         yield
 
 

@@ -153,6 +153,30 @@ class Deployment:
         )
         return str(answer["Attributes"]["QueueArn"])
 
+    def event_source_mapping(self, queue: names.Queue) -> dict[str, Any]:
+        """The only one of the queue, as ListEventSourceMappings describes it."""
+        found: list[dict[str, Any]] = self.client("lambda").list_event_source_mappings(
+            EventSourceArn=self.queue_arn(queue.url_output)
+        )["EventSourceMappings"]
+        if len(found) != 1:
+            raise ExpectedError(
+                f"The queue {queue.name.lower()} has {len(found)} event source mappings instead of "
+                "one: deploy the stack again."
+            )
+        return found[0]
+
+    def run_time_settings(self) -> Settings:
+        """The settings of the deployed functions, which include those of the stage."""
+        function = self.event_source_mapping(names.PUBLISH)["FunctionArn"]
+        answer = self.client("lambda").get_function_configuration(FunctionName=function)
+        try:
+            return Settings.from_env(answer["Environment"]["Variables"])
+        except KeyError as error:
+            raise ExpectedError(
+                "The version of the deployed functions differs from the version of this command "
+                f"line: {error.args[0]} Deploy the stack again."
+            ) from None
+
     def token(self, user: str) -> str:
         """A fresh access token of the user; `sign_in` says whose password it takes."""
         return sign_in(self, user).token

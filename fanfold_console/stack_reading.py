@@ -15,7 +15,6 @@ from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import RingRead
 from fanfold.sweep.open_fanouts import OpenFanouts
-from fanfold_cli import event_sources
 from fanfold_cli.console import counted
 from fanfold_cli.cost.prices import (
     DOLLARS_PER_MILLION_API_REQUESTS,
@@ -229,7 +228,7 @@ class StackReading:
         return {"Id": f"lane_{lane}", "MetricStat": stat}
 
     def _name_of_service(self) -> str:
-        function = event_sources.mapping_of(self.deployment, names.BULK)["FunctionArn"]
+        function = self.deployment.event_source_mapping(names.BULK)["FunctionArn"]
         lambda_ = self.deployment.client("lambda")
         answer = lambda_.get_function_configuration(FunctionName=function)
         return str(answer["Environment"]["Variables"].get("POWERTOOLS_SERVICE_NAME", ""))

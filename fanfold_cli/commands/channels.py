@@ -22,7 +22,6 @@ from fanfold_cli.console import (
     say,
 )
 from fanfold_cli.cost.channel import post_units
-from fanfold_cli.event_sources import run_time_settings
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.publishers.channels import (
@@ -123,7 +122,7 @@ def demote(
         head = heads.get()
         was = state_of(head, publisher)
         if was == ACTIVE:
-            days = run_time_settings(deployment).entry_days
+            days = deployment.run_time_settings().entry_days
             say(_meaning_of_demote(deployment, publisher, days))
             question = f"Deliver the posts of '{publisher}' to each follower again?"
             ask(question, place=deployment.place, yes=yes)

@@ -10,7 +10,7 @@ import typer
 
 from fanfold import names
 from fanfold.aws.dead_letters import CONTRACT
-from fanfold_cli import event_sources, kept_file
+from fanfold_cli import kept_file
 from fanfold_cli.console import (
     INTERRUPTED,
     ExpectedError,
@@ -158,7 +158,7 @@ def redrive(
     begun, missing, is_interrupted = list[redriving.Moving](), list[str](), False
     try:
         with failing_with("Nothing was moved; run it again. The error"):
-            days = event_sources.run_time_settings(deployment).retention_days
+            days = deployment.run_time_settings().retention_days
             chosen = _chosen(queue).values()
             if ids:
                 missing = redriving.redrive_these(
@@ -255,7 +255,7 @@ def restore(
     deployment = Deployment.to_change(stack, home)
     letters = dropping.read(file, place=deployment.place)
     with failing_with("Nothing was sent back"):
-        days = event_sources.run_time_settings(deployment).retention_days
+        days = deployment.run_time_settings().retention_days
         for queue in {queue.name: queue for queue, _ in letters}.values():
             move_tasks.refuse_while_running(deployment, queue)
     with interrupted_with("run it again; a letter that is sent twice does no harm."):

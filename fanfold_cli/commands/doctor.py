@@ -23,7 +23,7 @@ from fanfold.follows.publishers_table import PublishersTable
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.readers import Readers
-from fanfold_cli import event_sources, kept_file
+from fanfold_cli import kept_file
 from fanfold_cli.console import (
     INTERRUPTED,
     ExpectedError,
@@ -188,7 +188,7 @@ def _doctor(
     deployment: Deployment, threads: ThreadPoolExecutor, report: Report, *, repair: bool
 ) -> Doctor:
     # How long marks live depends on the retention of the deployed functions.
-    settings = event_sources.run_time_settings(deployment)
+    settings = deployment.run_time_settings()
     dynamodb = deployment.client("dynamodb")
     heads = seeding.heads(settings, dynamodb)
     records = Records(

@@ -23,7 +23,6 @@ from fanfold_cli.console import (
 )
 from fanfold_cli.deliveries import pauses
 from fanfold_cli.deliveries.pauses import Pause
-from fanfold_cli.event_sources import mapping_of
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
@@ -218,7 +217,7 @@ class Switching:
         self.caller = pauses.who_of(deployment.caller()) if reads_notes else ""
         # Before the states: who notes a pause has asked for it before.
         self.noted = {queue: self._noted(queue) for queue in queues if reads_notes}
-        mappings = {queue: mapping_of(deployment, queue) for queue in queues}
+        mappings = {queue: deployment.event_source_mapping(queue) for queue in queues}
         self.ids = {queue: mapping["UUID"] for queue, mapping in mappings.items()}
         self.before = {queue: mapping["State"] for queue, mapping in mappings.items()}
         self.states = dict(self.before)

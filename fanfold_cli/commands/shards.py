@@ -12,7 +12,6 @@ from fanfold.follows.levels import LEVEL_SECONDS
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import RingRead
 from fanfold.follows.sharding import PARTITION_WRITES
-from fanfold_cli import event_sources
 from fanfold_cli.console import (
     ExpectedError,
     WrongValue,
@@ -185,7 +184,7 @@ def _set(
 
 
 def _check_level(deployment: Deployment, level: int) -> None:
-    highest = event_sources.run_time_settings(deployment).max_level
+    highest = deployment.run_time_settings().max_level
     if level > highest:
         raise WrongValue(
             f"The highest level of this stage is {highest}. Use a lower --level, or deploy the "

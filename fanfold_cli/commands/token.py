@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from fanfold_cli.console import print_json, print_result, say
-from fanfold_cli.event_sources import run_time_settings
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
 from fanfold_cli.stack import Deployment
 from fanfold_cli.users.acting import check_user
@@ -43,4 +42,4 @@ def _known_as(deployment: Deployment, signed: Signed) -> str:
     """The id of the user, by the claim that the stage has chosen."""
     if deployment.is_local:
         return signed.user
-    return signed.sub if run_time_settings(deployment).user_claim == "sub" else signed.user
+    return signed.sub if deployment.run_time_settings().user_claim == "sub" else signed.user

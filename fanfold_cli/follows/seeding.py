@@ -28,7 +28,6 @@ from fanfold.follows.sharding import NotGrown, Shards
 from fanfold.follows.wishes import Follow
 from fanfold.messages import BackfillRelation
 from fanfold.settings import Settings
-from fanfold_cli import event_sources
 from fanfold_cli.console import (
     ExpectedError,
     WrongValue,
@@ -163,8 +162,8 @@ class Backfill:
     def of(cls, deployment: Deployment, follows: int) -> "Backfill":
         """Raises `ExpectedError` if the stage brings none."""
         with failing_with("The settings of the stage cannot be read, so nothing was loaded"):
-            settings = event_sources.run_time_settings(deployment)
-            scaling = event_sources.mapping_of(deployment, names.RELATION).get("ScalingConfig", {})
+            settings = deployment.run_time_settings()
+            scaling = deployment.event_source_mapping(names.RELATION).get("ScalingConfig", {})
         if not settings.backfill:
             raise ExpectedError(
                 "This stage brings no older posts, so nothing was loaded: leave --backfill out, or "
@@ -272,7 +271,7 @@ def _too_many(
 
 def following(deployment: Deployment, notify: Notify = lambda *_what: None) -> Following:
     """The use case of follows on this stack, with the settings of its deployed functions."""
-    settings = event_sources.run_time_settings(deployment)
+    settings = deployment.run_time_settings()
     dynamodb = deployment.client("dynamodb")
     return Following.of(
         settings,
