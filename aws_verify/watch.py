@@ -13,7 +13,7 @@ from aws_verify.script import Post
 from fanfold.fanout.row import COMPLETE
 from fanfold.ids import sort_key
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.deliveries.idle_timeout import Patience
+from fanfold_cli.deliveries.idle_timeout import IdleTimeout
 from fanfold_cli.progress import progress_bar
 
 # Followers of a post whose entries are looked for all the time.
@@ -89,7 +89,7 @@ def watch(
     Gives up when nothing has progressed for so many seconds.
     """
     total = sum(len(each.post.followers) for each in watched)
-    waited, asked_at = Patience(patience), 0.0
+    waited, asked_at = IdleTimeout(patience), 0.0
     with progress_bar("Delivering", total=total, unit="entries") as bar:
         while not all(each.is_done for each in watched):
             new = sum(each.look(people) for each in watched if each.missing)
@@ -121,7 +121,7 @@ def await_follows(people: People, *, patience: float = PATIENCE_SECONDS) -> None
     """
     wanted = people.record.follows
     total = sum(map(len, wanted.values()))
-    best, waited = -1, Patience(patience)
+    best, waited = -1, IdleTimeout(patience)
     with progress_bar("Following", total=total, unit="follows") as bar:
         while True:
             began = time.monotonic()

@@ -22,7 +22,7 @@ from fanfold_cli.cost.prices import (
     DOLLARS_PER_THOUSAND_METRICS_READ,
     PRICES,
 )
-from fanfold_cli.deliveries import fanouts, paused_lanes
+from fanfold_cli.deliveries import fanouts, pauses
 from fanfold_cli.deliveries.pauses import Paused
 from fanfold_cli.stack import Deployment
 from fanfold_console.views import CELLS, Depth
@@ -133,7 +133,7 @@ class StackReading:
         return newest, found.counts["open"], found.counts["stalled"]
 
     def paused(self) -> Paused:
-        found = paused_lanes.read(self.deployment)
+        found = pauses.read(self.deployment)
         self.spent.queue_calls += len(found.lanes)  # Lambda's are free
         return found
 

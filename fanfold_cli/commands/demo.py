@@ -27,7 +27,7 @@ from fanfold_cli.console import (
     print_result,
     say,
 )
-from fanfold_cli.deliveries.idle_timeout import DELIVERY_SECONDS, Patience
+from fanfold_cli.deliveries.idle_timeout import DELIVERY_SECONDS, IdleTimeout
 from fanfold_cli.follows.graph import Graph, heavy_tailed
 from fanfold_cli.follows.seeding import seed
 from fanfold_cli.local import deploy
@@ -239,16 +239,16 @@ def _watch(run: Run) -> set[str]:
     ledger = Ledger(run.deployment.client("dynamodb"), settings.fanouts_table)
     incomplete = set(run.posts)
     delivered: dict[str, int] = {}
-    patience = Patience(DELIVERY_SECONDS)
+    idle = IdleTimeout(DELIVERY_SECONDS)
     with progress_bar("Delivering", total=len(run.expected), unit="entries") as bar:
-        while incomplete and not patience.is_over():
+        while incomplete and not idle.is_over():
             for fanout_id in sorted(incomplete):
                 row = ledger.get(fanout_id)
                 if row and row.state == COMPLETE:
                     incomplete.discard(fanout_id)
                 if row and row.delivered > delivered.get(fanout_id, 0):
                     delivered[fanout_id] = row.delivered
-                    patience.progressed()
+                    idle.progressed()
             bar.reach(sum(delivered.values()))
             if incomplete:
                 clock.sleep(POLL_SECONDS)

@@ -24,7 +24,7 @@ from fanfold_cli.console import (
     refuse_without_terminal,
     say,
 )
-from fanfold_cli.deliveries import fanouts, paused_lanes
+from fanfold_cli.deliveries import fanouts, pauses
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
 from fanfold_cli.progress import progress_bar, waiting_for
 from fanfold_cli.stack import Deployment
@@ -116,7 +116,7 @@ def list_(
         found = fanouts.listed(
             deployment, stalled=stalled or both, is_open=is_open or both, limit=limit
         )
-        paused = paused_lanes.read(deployment)
+        paused = pauses.read(deployment)
     if as_json:
         rows = [fanouts.content(row) for row in found.rows]
         lanes = None if paused.failure else [asdict(each) for each in paused.lanes]

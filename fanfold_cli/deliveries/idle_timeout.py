@@ -1,4 +1,4 @@
-"""How long a wait for deliveries may see no progress, and what it says in the meantime."""
+"""An idle timeout: a wait for deliveries ends once nothing has progressed for so long."""
 
 from dataclasses import dataclass, field
 
@@ -16,7 +16,7 @@ QUIET_SECONDS = 15.0
 
 
 @dataclass
-class Patience:
+class IdleTimeout:
     """Since when nothing has progressed; says once in each long pause what is waited for."""
 
     seconds: float  # after so many without progress, it is over

@@ -1,14 +1,19 @@
-"""Who has paused a queue, since when, until when and why: tags of the queue, one for each person.
+"""Which lanes are paused; by whom, since when, until when and why: tags of the queue, one a person.
 
 A tag is where everybody looks who wonders about the queue, and no restore of a table undoes it. As
 each person has their own, two who pause at once overwrite nothing of each other.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fanfold import times
+from botocore.exceptions import BotoCoreError, ClientError
+
+from fanfold import names, times
+from fanfold.aws.event_sources import PAUSED
+from fanfold_cli.stack import Deployment
 
 PREFIX = "fanfold:paused-by:"
 # SQS's limits for a tag, and the characters that it may have beside letters, digits and spaces.
@@ -75,10 +80,52 @@ class Paused:
         for each in self.lanes:
             lanes.setdefault(each.pauses, []).append(each.lane)
         said = [
-            f"{', '.join(names)} {'are' if names[1:] else 'is'} paused{told(found, now_ms)}."
-            for found, names in lanes.items()
+            f"{', '.join(paused)} {'are' if paused[1:] else 'is'} paused{told(found, now_ms)}."
+            for found, paused in lanes.items()
         ]
         return " ".join((*said, WHAT_TO_DO)) if said else ""
+
+
+def read(deployment: Deployment) -> Paused:
+    """What a view says beside its own: no view fails where this may not, or cannot, be read.
+
+    One call, and one for each lane that is paused.
+    """
+    queues = {queue: deployment.output(queue.url_output) for queue in names.PAUSABLE}
+    sqs = deployment.client("sqs")
+    try:
+        states = _states(deployment.client("lambda"), set(map(_place, queues.values())))
+    except (ClientError, BotoCoreError) as error:
+        return Paused(failure=str(error))
+    paused = ((queue, url) for queue, url in queues.items() if states.get(_place(url)) in PAUSED)
+    return Paused(
+        tuple(PausedLane(queue.name.lower(), _noted_or_none(sqs, url)) for queue, url in paused)
+    )
+
+
+def _states(lambda_: Any, wanted: set[str]) -> dict[str, str]:
+    """The states of these queues' mappings, by pages of all that the account has."""
+    found: dict[str, str] = {}
+    page: dict[str, str] | None = {}
+    while page is not None and len(found) < len(wanted):
+        answer = lambda_.list_event_source_mappings(**page)
+        for each in answer["EventSourceMappings"]:
+            if (place := _place(each.get("EventSourceArn", ""))) in wanted:
+                found[place] = each["State"]
+        page = {"Marker": answer["NextMarker"]} if answer.get("NextMarker") else None
+    return found
+
+
+def _place(name: str) -> str:
+    """Account and name of a queue, with which both its URL and its ARN end."""
+    return ":".join(re.split("[/:]", name)[-2:])
+
+
+def _noted_or_none(sqs: Any, url: str) -> tuple[Pause, ...] | None:
+    try:
+        return tuple(noted(sqs, url))
+    except (ClientError, BotoCoreError):
+        return None
 
 
 def told(found: Sequence[Pause] | None, now_ms: int) -> str:
