@@ -34,7 +34,7 @@ from fanfold_cli.console import (
     print_result,
     say,
 )
-from fanfold_cli.follows import doctor_report, seeding, taken_follows
+from fanfold_cli.follows import doctor_report, seeding, taken_away
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
@@ -109,14 +109,14 @@ def doctor(
         examining = _doctor(deployment, threads, report, repair=repair)
         if repair:
             with kept_file.writing(file, place=deployment.place) as write_line:
-                noting = replace(examining, set_aside=partial(taken_follows.write, write_line))
+                noting = replace(examining, set_aside=partial(taken_away.write, write_line))
                 _go_through(noting.examine(publisher))
                 if report.takes_too_much(expect):
                     _show(report, as_json=as_json)
                     raise ExpectedError(doctor_report.refusal(report, scope))
             if report.taken_away:
                 say(doctor_report.kept(report, file))
-                _go_through([examining.take_away(taken_follows.aside(file))])
+                _go_through([examining.take_away(taken_away.aside(file))])
         else:
             _go_through(examining.examine(publisher))
     except (FanfoldError, ClientError, BotoCoreError) as error:
@@ -158,11 +158,9 @@ def _put_back(deployment: Deployment, file: Path, *, as_json: bool) -> None:
         interrupted_with("run it again; a follow that is back already stays as it is."),
         ThreadPoolExecutor(THREADS) as threads,
     ):
-        done, beyond = taken_follows.put_back(
-            following, file, place=deployment.place, threads=threads
-        )
-    back, ended = done[taken_follows.BACK], done[taken_follows.ENDED]
-    unfollowed, followed = done[taken_follows.UNFOLLOWED], done[taken_follows.FOLLOWED]
+        done, beyond = taken_away.put_back(following, file, place=deployment.place, threads=threads)
+    back, ended = done[taken_away.BACK], done[taken_away.ENDED]
+    unfollowed, followed = done[taken_away.UNFOLLOWED], done[taken_away.FOLLOWED]
     if as_json:
         unfollows = {"unfollows_put_back": unfollowed, "followed": followed}
         print_json({"put_back": back, "ended": ended, **unfollows, "at_their_limit": beyond})
@@ -177,7 +175,7 @@ def _put_back(deployment: Deployment, file: Path, *, as_json: bool) -> None:
         say(f"Left {counted(followed, 'follow')} in effect: the user has followed again.")
     if beyond:
         raise ExpectedError(
-            f"{counted(done[taken_follows.BEYOND], 'follow')} could not be put back: by their "
+            f"{counted(done[taken_away.BEYOND], 'follow')} could not be put back: by their "
             f"counts, these users follow {following.max_follows:,} publishers, as many as one "
             "may. Let them unfollow, or deploy with a higher -c max_follows=; then run it again. "
             f"The users: {', '.join(beyond)}."

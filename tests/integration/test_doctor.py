@@ -29,7 +29,7 @@ from fanfold.follows.levels import Levels
 from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED
 from fanfold.settings import HIGHEST_LEVEL, Settings
 from fanfold.timeline import marks
-from fanfold_cli.follows import taken_follows
+from fanfold_cli.follows import taken_away
 from functions import api, plan
 from tests.commands import (
     PLACE,
@@ -845,13 +845,13 @@ def test_a_follow_that_comes_before_its_edge_is_taken_away_is_kept(
     tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orphans(tables, "bob")
-    plain = taken_follows.aside
+    plain = taken_away.aside
 
     def restored(path: Path) -> Any:
         tables.row("bob")  # the restore goes on
         return plain(path)
 
-    monkeypatch.setattr(taken_follows, "aside", restored)
+    monkeypatch.setattr(taken_away, "aside", restored)
     ran = repair("--whole", "--repair", "--expect", "1")
     assert (ran.exit_code, "1 repaired, 0 left" in ran.stdout) == (0, True)
     assert tables.placements("bob") == {0: 1}
@@ -892,7 +892,7 @@ def test_an_unfollow_that_a_repair_undoes_is_in_the_file_first_and_can_be_put_ba
 @pytest.mark.parametrize(
     ("lost", "holder", "step"),
     # What the file calls a follow is no unfollow that it keeps; what lacks is in no file.
-    [("row", taken_follows, "aside"), ("edge", Repair, "reconcile")],
+    [("row", taken_away, "aside"), ("edge", Repair, "reconcile")],
 )
 def test_a_mark_that_comes_before_its_follow_is_repaired_or_meanwhile_is_kept(
     tables: Tables, monkeypatch: pytest.MonkeyPatch, lost: str, holder: Any, step: str
