@@ -1,7 +1,6 @@
 """`fanfold dlq`: list and show the dead letters of a stack, move them back, or drop them."""
 
 from collections import Counter
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -159,28 +158,26 @@ def redrive(
     try:
         with failing_with("Nothing was moved; run it again. The error"):
             days = deployment.run_time_settings().retention_days
+            run = redriving.Redrive(deployment, begun, rate, days)
             chosen = _chosen(queue).values()
             if ids:
-                missing = redriving.redrive_these(
-                    deployment, chosen, ids, begun, rate=rate, retention_days=days
-                )
+                missing = run.move_named(chosen, ids)
             else:
                 for each in chosen:
-                    redriving.redrive(deployment, each, begun, rate=rate, retention_days=days)
+                    run.move_all(each)
     except KeyboardInterrupt:
         is_interrupted = True
-    done = [each.done() for each in begun]
-    held = {each.queue: each.held for each in done if each.held}
-    moved = sum(each.moved for each in done)
-    stayed = sum((Counter(each.stayed) for each in done), Counter[str]())
-    errors = [each.error for each in done if each.error]
+    held = {each.name: each.held for each in begun if each.held}
+    moved = sum(each.moved for each in begun)
+    stayed = sum((each.stays for each in begun), Counter[str]())
+    errors = [each.error for each in begun if each.error]
     if as_json:
         print_json(
             {
                 "moved": moved,
                 "stayed": stayed,
                 "not_found": missing,
-                "queues": [asdict(each) for each in done],
+                "queues": [each.content() for each in begun],
             }
         )
     else:

@@ -1,8 +1,8 @@
 """Move dead letters back to the queue that they came from.
 
-SQS does so itself, but only for all messages of a queue at once, and it forgets when they were
-sent. So this module receives letters, sends them with their first time, and only then deletes them.
-Only large queues of orders, whose time does not matter, are left to SQS.
+SQS can do so itself, but only for all messages of a queue at once, and it forgets when they were
+first sent. So letters are received here, sent with the time of their first send, and only then
+deleted. Only large queues whose messages do not depend on that time are left to SQS.
 """
 
 import time
@@ -20,7 +20,13 @@ from fanfold.aws.dead_letters import CONTRACT, DeadLetter, DeadLetterQueue
 from fanfold.errors import Unsent
 from fanfold_cli.console import ExpectedError, counted, say
 from fanfold_cli.dlq import move_tasks
-from fanfold_cli.dlq.letters import HIDDEN_SECONDS, holding, missed, not_found
+from fanfold_cli.dlq.letters import (
+    HIDDEN_SECONDS,
+    Held,
+    holding,
+    missed,
+    not_found,
+)
 from fanfold_cli.progress import Bar, progress_bar
 from fanfold_cli.stack import Deployment
 
@@ -43,115 +49,108 @@ STAYS = {
 
 
 @dataclass(frozen=True)
-class Redriven:
-    queue: str
-    moved: int = 0
-    stayed: dict[str, int] = field(default_factory=dict)  # how many, by why
-    how: str = "loop"  # or "task": moved by SQS itself
-    held: int = 0  # about how many another command took
-    error: str = ""  # a sentence about what stopped it, if anything did
+class Redrive:
+    """Moves letters back. What it has begun is in `begun`, to be said after Ctrl-C too."""
 
+    deployment: Deployment
+    begun: "list[Moving]"
+    rate: int | None  # messages a second, at most
+    retention_days: int
 
-def redrive(
-    deployment: Deployment,
-    queue: names.Queue,
-    begun: "list[Moving]",
-    *,
-    rate: int | None,
-    retention_days: int,
-) -> None:
-    """Move the messages that are in the dead-letter queue now; later ones stay.
+    def move_all(self, queue: names.Queue) -> None:
+        """Move the messages that are in the dead-letter queue now; later ones stay."""
+        with self._moving(queue) as moving:
+            count = moving.dead.count()
+            if not count.total:
+                return
+            move_tasks.refuse_while_running(self.deployment, queue)
+            with progress_bar(f"Moving {moving.name}", total=count.total, unit="messages") as bar:
+                is_left_to_sqs = queue != names.PUBLISH and count.total > MAX_LOOPED
+                if not (is_left_to_sqs and self._move_by_sqs(queue, moving, bar)):
+                    moving.take_all(count.total, bar)
+            stayed = len(moving.stayed)
+            moving.held = missed(moving.dead, count, moving.moved + stayed, still_there=stayed)
 
-    What is moved counts in `begun`, so that it can be said after Ctrl-C too.
-    """
-    moving = Moving.of(deployment, queue, rate=rate, retention_days=retention_days)
-    begun.append(moving)
-    with moving.keeping_its_error():
-        count = moving.dead.count()
-        if not count.total:
-            return
-        move_tasks.refuse_while_running(deployment, queue)
-        with progress_bar(f"Moving {moving.name}", total=count.total, unit="messages") as bar:
+    def move_named(self, queues: Iterable[names.Queue], ids: Collection[str]) -> list[str]:
+        """Move the letters with these ids; return the ids that no queue had."""
+        with holding(self.deployment, queues, ids) as found:
+            missing = not_found(ids, found)
+            for held in found:
+                if held.letters:
+                    self._move_held(held)
+        return missing
 
-            def reach(moved: int, total: int | None) -> None:
-                moving.moved, moving.how = moved, "task"
-                bar.reach(moved, total=total)
+    def _move_held(self, held: Held) -> None:
+        with self._moving(held.queue) as moving:
+            move_tasks.refuse_while_running(self.deployment, held.queue)
+            letters = held.oldest_first()
+            for start in range(0, len(letters), dead_letters.PAGE):
+                held.check_time()
+                for letter in moving.take(letters[start : start + dead_letters.PAGE]):
+                    del held.letters[letter.message_id]
 
-            is_left_to_sqs = queue != names.PUBLISH and count.total > MAX_LOOPED
-            if not (is_left_to_sqs and move_tasks.move(deployment, queue, rate=rate, reach=reach)):
-                moving.take_all(count.total, bar)
-        stayed = len(moving.stayed)
-        moving.held = missed(moving.dead, count, moving.moved + stayed, still_there=stayed)
+    def _move_by_sqs(self, queue: names.Queue, moving: "Moving", bar: Bar) -> bool:
+        """Whether SQS knows move tasks, and has moved all."""
 
+        def reach(moved: int, total: int | None) -> None:
+            moving.moved, moving.how = moved, "task"
+            bar.reach(moved, total=total)
 
-def redrive_these(
-    deployment: Deployment,
-    queues: Iterable[names.Queue],
-    ids: Collection[str],
-    begun: "list[Moving]",
-    *,
-    rate: int | None,
-    retention_days: int,
-) -> list[str]:
-    """Move the letters with these ids, as `redrive` does; return the ids that no queue had."""
-    with holding(deployment, queues, ids) as found:
-        missing = not_found(ids, found)
-        for held in found:
-            if not held.letters:
-                continue
-            moving = Moving.of(deployment, held.queue, rate=rate, retention_days=retention_days)
-            begun.append(moving)
-            with moving.keeping_its_error():
-                move_tasks.refuse_while_running(deployment, held.queue)
-                letters = held.oldest_first()
-                for start in range(0, len(letters), dead_letters.PAGE):
-                    held.check_time()
-                    page = letters[start : start + dead_letters.PAGE]
-                    for letter in moving.take(page):
-                        del held.letters[letter.message_id]
-    return missing
+        return move_tasks.move(self.deployment, queue, rate=self.rate, reach=reach)
+
+    @contextmanager
+    def _moving(self, queue: names.Queue) -> "Iterator[Moving]":
+        """An error ends the block alone: other queues go on, and what was moved can be said."""
+        sqs = self.deployment.client("sqs")
+        destination = self.deployment.output(queue.url_output)
+        dead = DeadLetterQueue(sqs, self.deployment.output(queue.dlq_url_output))
+        name = queue.name.lower()
+        moving = Moving(name, sqs, destination, dead, self.retention_days, self.rate)
+        self.begun.append(moving)
+        try:
+            yield moving
+        except ExpectedError as error:
+            moving.error = str(error)
+        except (ClientError, BotoCoreError, Unsent) as error:
+            moving.error = (
+                f"The redrive of {name} stopped; run it again. {NOT_MOVED} The error: {error}"
+            )
 
 
 @dataclass
 class Moving:
-    """Moves letters of one queue, ten a call at most.
+    """Moves letters of one queue, ten a call at most, and counts them.
 
     An interruption can leave a letter in both queues; every worker tolerates duplicates.
     """
 
     name: str
     sqs: Any
-    destination: str
+    destination: str  # the URL of the queue
     dead: DeadLetterQueue
     retention_days: int
     rate: int | None
-    began: float  # of the monotonic clock
+    began: float = field(default_factory=lambda: time.monotonic())
     moved: int = 0
     stayed: dict[str, tuple[str, DeadLetter]] = field(default_factory=dict)  # by id, with why
-    how: str = "loop"
-    held: int = 0
-    error: str = ""
+    how: str = "loop"  # or "task": moved by SQS itself
+    held: int = 0  # about how many another command took
+    error: str = ""  # a sentence about what stopped it, if anything did
 
-    @classmethod
-    def of(
-        cls, deployment: Deployment, queue: names.Queue, *, rate: int | None, retention_days: int
-    ) -> "Moving":
-        sqs, destination = deployment.client("sqs"), deployment.output(queue.url_output)
-        dead = DeadLetterQueue(sqs, deployment.output(queue.dlq_url_output))
-        name = queue.name.lower()
-        return cls(name, sqs, destination, dead, retention_days, rate, time.monotonic())
+    @property
+    def stays(self) -> Counter[str]:
+        """How many stayed, by why."""
+        return Counter(why for why, _ in self.stayed.values())
 
-    @contextmanager
-    def keeping_its_error(self) -> Iterator[None]:
-        """An error ends the block alone: other queues go on, and what was moved can be said."""
-        try:
-            yield
-        except ExpectedError as error:
-            self.error = str(error)
-        except (ClientError, BotoCoreError, Unsent) as error:
-            self.error = (
-                f"The redrive of {self.name} stopped; run it again. {NOT_MOVED} The error: {error}"
-            )
+    def content(self) -> dict[str, Any]:
+        return {
+            "queue": self.name,
+            "moved": self.moved,
+            "stayed": self.stays,
+            "how": self.how,
+            "held": self.held,
+            "error": self.error,
+        }
 
     def take(self, page: Sequence[DeadLetter]) -> list[DeadLetter]:
         """Move those of up to ten letters that may go back; return them.
@@ -201,10 +200,6 @@ class Moving:
                     break
         finally:
             self.dead.release([*page, *(letter for _, letter in self.stayed.values())])
-
-    def done(self) -> Redriven:
-        stayed = dict(Counter(why for why, _ in self.stayed.values()))
-        return Redriven(self.name, self.moved, stayed, self.how, self.held, self.error)
 
 
 def why_it_stays(letter: DeadLetter, *, retention_days: int) -> str:
