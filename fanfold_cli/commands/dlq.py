@@ -250,7 +250,7 @@ def restore(
 ) -> None:
     """Send dropped letters back to their queues; a letter sent twice does no harm."""
     deployment = Deployment.to_change(stack, home)
-    letters = dropping.read(file, place=deployment.place)
+    letters = dropping.read_file(file, place=deployment.place)
     with failing_with("Nothing was sent back"):
         days = deployment.run_time_settings().retention_days
         for queue in {queue.name: queue for queue, _ in letters}.values():

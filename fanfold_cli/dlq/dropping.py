@@ -76,7 +76,7 @@ def drop(
         ask(f"Drop {counted(len(letters), 'letter')}?", place=deployment.place, yes=yes)
         for each in held:
             each.check_time()
-        write(file, letters, place=deployment.place)
+        write_file(file, letters, place=deployment.place)
         where = "those that were not dropped are still in their queue"
         with (
             interrupted_with(
@@ -163,14 +163,14 @@ def restore(
     return sent, stayed
 
 
-def write(path: Path, letters: Iterable[tuple[names.Queue, DeadLetter]], *, place: str) -> None:
+def write_file(path: Path, letters: Letters, *, place: str) -> None:
     """Write the letters of a stack to a new file; raises `ExpectedError`, or it is on the disk."""
     with kept_file.writing(path, place=place) as write_line:
         for queue, letter in letters:
             write_line(_content(queue, letter))
 
 
-def read(path: Path, *, place: str) -> Letters:
+def read_file(path: Path, *, place: str) -> Letters:
     """All letters of a file; raises `ExpectedError` with the number of a line that is malformed.
 
     Or of a line that is of another stack than this `place`.
@@ -207,37 +207,55 @@ def _content(queue: names.Queue, letter: DeadLetter) -> dict[str, Any]:
     return dict(zip(FIELDS, values, strict=True))
 
 
-def _letter(line: bytes, *, place: str, where: str) -> tuple[names.Queue, DeadLetter]:
-    def refuse(fault: str) -> ExpectedError:
-        return ExpectedError(
-            f"{where}: {fault}. Nothing was sent; repair the file or take the line out."
-        )
+class _Malformed(Exception):
+    """What is wrong with a line of a file."""
 
+
+def _letter(line: bytes, *, place: str, where: str) -> tuple[names.Queue, DeadLetter]:
+    """Raises `ExpectedError`, which says `where` the line stands."""
+    try:
+        content = _parsed(line)
+        kept_file.refuse_another_stack(content, place=place, where=where, undone="Nothing was sent")
+        queue = QUEUES.get(content["queue"])
+        if queue is None:
+            raise _Malformed(f"'queue' must be one of {', '.join(QUEUES)}")
+        letter = _dead_letter(content)
+        _check_sendable(letter)
+    except _Malformed as fault:
+        raise ExpectedError(
+            f"{where}: {fault}. Nothing was sent; repair the file or take the line out."
+        ) from None
+    return queue, letter
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    """The object of a line: texts, and attributes that are texts."""
     try:
         content = json.loads(line)
     except (ValueError, RecursionError):
-        raise refuse("it is not JSON") from None
+        raise _Malformed("it is not JSON") from None
     fields = (kept_file.STACK, *FIELDS)
     if not isinstance(content, dict) or set(content) != set(fields):
-        raise refuse(f"it must be an object with the fields {', '.join(fields)}")
+        raise _Malformed(f"it must be an object with the fields {', '.join(fields)}")
     attributes = content["attributes"]
     texts = [content[name] for name in fields if name != "attributes"]
     if not isinstance(attributes, dict) or not all(
         isinstance(each, str) for each in (*texts, *attributes.values())
     ):
-        raise refuse("'attributes' must be an object, and all values must be strings")
-    kept_file.refuse_another_stack(content, place=place, where=where, undone="Nothing was sent")
-    queue = QUEUES.get(content["queue"])
-    if queue is None:
-        raise refuse(f"'queue' must be one of {', '.join(QUEUES)}")
+        raise _Malformed("'attributes' must be an object, and all values must be strings")
+    return content
+
+
+def _dead_letter(content: dict[str, Any]) -> DeadLetter:
     if not re.fullmatch(contract.MESSAGE_ID_PATTERN, content["id"]):
-        raise refuse("'id' must be the id of a message, as SQS gives it")
+        raise _Malformed("'id' must be the id of a message, as SQS gives it")
+    attributes = content["attributes"]
     first = attributes.get(contract.FIRST_SENT_AT, "")
     if not (first.isascii() and first.isdecimal() and len(first) <= len("9999999999999")):
-        raise refuse(
+        raise _Malformed(
             f"'{contract.FIRST_SENT_AT}' of its attributes must be milliseconds since 1970"
         )
-    letter = DeadLetter(
+    return DeadLetter(
         message_id=content["id"],
         first_message_id=first_message_id(
             attributes.get(contract.FIRST_MESSAGE_ID, ""), message_id=content["id"]
@@ -252,13 +270,16 @@ def _letter(line: bytes, *, place: str, where: str) -> tuple[names.Queue, DeadLe
         receipt="",
         senders=chain(*attributes.get(contract.FIRST_SENDERS, "").partition(" ")[::2]),
     )
+
+
+def _check_sendable(letter: DeadLetter) -> None:
+    """Raise `_Malformed` for what SQS would refuse."""
     if not GROUP.fullmatch(letter.group):
-        raise refuse("'group' must be up to 128 letters, digits and punctuation marks of ASCII")
+        raise _Malformed("'group' must be up to 128 letters, digits and punctuation marks of ASCII")
     if not BODY.fullmatch(letter.body):
-        raise refuse(
+        raise _Malformed(
             "'body' has a character that SQS refuses: a control character, half a surrogate pair, "
             "U+FFFE or U+FFFF"
         )
     if not 0 < letter.size <= MAX_MESSAGE_BYTES:
-        raise refuse("'body' must have between 1 byte and 1 MiB")
-    return queue, letter
+        raise _Malformed("'body' must have between 1 byte and 1 MiB")

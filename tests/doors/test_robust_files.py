@@ -144,7 +144,7 @@ def test_any_file_of_letters_is_read_whole_or_refused_with_its_line(
         path.write_bytes(content)
         read = or_sentence(
             ExpectedError,
-            lambda: dropping.read(path, place=PLACE),
+            lambda: dropping.read_file(path, place=PLACE),
             begins=f"{path}, line ",
             has="Nothing was sent",
         )
@@ -152,8 +152,8 @@ def test_any_file_of_letters_is_read_whole_or_refused_with_its_line(
             return
         # Each can be written down again, as the same.
         again.unlink(missing_ok=True)
-        dropping.write(again, read, place=PLACE)
-        assert dropping.read(again, place=PLACE) == read
+        dropping.write_file(again, read, place=PLACE)
+        assert dropping.read_file(again, place=PLACE) == read
 
     every(cases, letter_files, check)
 

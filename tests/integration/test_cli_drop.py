@@ -253,7 +253,7 @@ def test_an_interrupt_says_whether_letters_were_dropped(
 ) -> None:
     letter = bury(system, "Publish", POST)
     for where, said in (
-        ("fanfold_cli.dlq.dropping.write", "Interrupted: nothing was dropped."),
+        ("fanfold_cli.dlq.dropping.write_file", "Interrupted: nothing was dropped."),
         ("fanfold_cli.dlq.letters.Held.delete", "Interrupted: file holds all letters"),
     ):
         with monkeypatch.context() as broken:
