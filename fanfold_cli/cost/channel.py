@@ -13,12 +13,12 @@ from fanfold.channels.known_head import HEAD_SECONDS, JITTER
 from fanfold.channels.windows import WINDOW
 from fanfold.follows.density import SAMPLE_EDGES
 from fanfold_cli.console import dollars, number_table
-from fanfold_cli.cost.month import REQUEST_SECONDS
 from fanfold_cli.cost.prices import PRICES
 from fanfold_cli.cost.publish import (
     ACCEPT_UNITS,
     COMPLETION_UNITS,
     READS_PER_LOOKUP,
+    REQUEST_SECONDS,
     UNIT_BYTES,
     Publish,
 )

@@ -15,7 +15,7 @@ from fanfold_cli.cost.prices import (
     DOLLARS_PER_MILLION_SQS_REQUESTS,
     PRICES,
 )
-from fanfold_cli.cost.publish import MB_PER_GB, Publish
+from fanfold_cli.cost.publish import MB_PER_GB, REQUEST_SECONDS, Publish
 
 ALARM_METRICS, METRICS = 66, 5  # those of alarms, and our own
 
@@ -31,8 +31,6 @@ ENTRY_BYTES, POST_BYTES, FOLLOW_BYTES = 280, 1_600, 500
 PAGE_ENTRIES = 20
 PAGE_READS = 1 + 1 + PAGE_ENTRIES
 PAGE_BYTES = PAGE_ENTRIES * 1_250
-# How long a request keeps a function busy, mostly by waiting. Estimated, not measured.
-REQUEST_SECONDS = 0.05
 # The access log, the function's own report, and its lines.
 LOG_BYTES_PER_REQUEST = 1_000
 # A message is sent, received and deleted. Lambda asks idle queues, too: four queues, 15 times a

@@ -11,6 +11,8 @@ from fanfold.follows.density import SAMPLE_EDGES
 from fanfold_cli.cost.prices import PRICES
 
 MB_PER_GB = 1024
+# How long a request keeps a function busy, mostly by waiting. Estimated, not measured.
+REQUEST_SECONDS = 0.05
 # Write units before a post is planned: the count of the publisher's rate, the post (2 with a body
 # of 1 KB), its item in the outbox, the row of the ledger, and that row in the index of incomplete
 # fan-outs.
