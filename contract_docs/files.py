@@ -24,7 +24,7 @@ def documents() -> dict[str, Any]:
 def all_texts() -> dict[Path, str]:
     """The texts of the files that are to be written."""
     texts = {TODAY / name: text(each) for name, each in documents().items()}
-    return {**texts, TODAY / LIMITS: limits.page()}
+    return {**texts, TODAY / LIMITS: limits.PAGE}
 
 
 def text(document: Any) -> str:

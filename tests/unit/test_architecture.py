@@ -23,7 +23,7 @@ BOUNDS = {
             *("aws_model", "simulation", "mutants", "bench", "audit", "aws_verify"),
             *("contract_docs", "tools"),
         ),
-        30_400,
+        30_300,
     ),
     "the tests": (("tests",), 53_100),
 }
