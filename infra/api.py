@@ -16,7 +16,7 @@ from constructs import Construct
 from fanfold import contract
 
 from .identity import Identity
-from .service_function import retention
+from .service_function import keep_for_days
 from .stages import CONSTRUCT, Stage
 from .surroundings import Domain
 from .tables import removal_policy
@@ -107,10 +107,10 @@ class HttpDoor(Construct):
             self,
             "AccessLogs",
             log_group_name=_log_group_name(self),
-            retention=retention(stage),
             encryption_key=key,
             removal_policy=removal_policy(stage),
         )
+        keep_for_days(log_group, stage.log_retention_days)
         deployed = gateway.HttpStage(
             self,
             "Stage",

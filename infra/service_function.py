@@ -53,10 +53,10 @@ class ServiceFunction(lambda_.Function):
         log_group = logs.LogGroup(
             scope,
             f"{name}Logs",
-            retention=retention(stage),
             encryption_key=key,
             removal_policy=removal_policy(stage),
         )
+        keep_for_days(log_group, stage.log_retention_days)
         # CDK's default role has a managed policy that allows every log group.
         role = iam.Role(
             scope, f"{name}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com")
@@ -148,25 +148,8 @@ def service_name(stage: Stage, function: names.Function) -> str:
     return f"fanfold-{stage.name}-{function.name}"
 
 
-def retention(stage: Stage) -> logs.RetentionDays:
-    """The stage's log retention as CDK names it."""
-    return _RETENTIONS[stage.log_retention_days]
-
-
-_RETENTIONS: Final = {
-    1: logs.RetentionDays.ONE_DAY,
-    3: logs.RetentionDays.THREE_DAYS,
-    5: logs.RetentionDays.FIVE_DAYS,
-    7: logs.RetentionDays.ONE_WEEK,
-    14: logs.RetentionDays.TWO_WEEKS,
-    30: logs.RetentionDays.ONE_MONTH,
-    60: logs.RetentionDays.TWO_MONTHS,
-    90: logs.RetentionDays.THREE_MONTHS,
-    120: logs.RetentionDays.FOUR_MONTHS,
-    150: logs.RetentionDays.FIVE_MONTHS,
-    180: logs.RetentionDays.SIX_MONTHS,
-    365: logs.RetentionDays.ONE_YEAR,
-    400: logs.RetentionDays.THIRTEEN_MONTHS,
-    545: logs.RetentionDays.EIGHTEEN_MONTHS,
-    731: logs.RetentionDays.TWO_YEARS,
-}
+def keep_for_days(log_group: logs.LogGroup, days: int) -> None:
+    """Set how long logs live; CDK has a name of its own for each period."""
+    resource = log_group.node.default_child
+    assert isinstance(resource, logs.CfnLogGroup)
+    resource.retention_in_days = days
