@@ -1,9 +1,10 @@
 """The settings of the deployed functions: each field is an environment variable."""
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from typing import Annotated, Any
 
 from fanfold import names
 
@@ -16,8 +17,92 @@ MOST_BACKFILL = 30
 _SAID_IF_SET = ("channel_threshold", "longest_retention_days")
 
 
+class Rule:
+    """The values that a setting takes, in words and as a predicate."""
+
+    def __init__(self, words: str, allows: Callable[[Any], object], *, quotes: bool = True) -> None:
+        self.words = words
+        self._allows = allows
+        self._quotes = quotes
+
+    def fault(self, value: Any) -> str:
+        """What a value must be instead, such as `must be from 1 to 9, not 0`; empty if it may."""
+        if self._allows(value):
+            return ""
+        return f"must be {self.words}" + (f", not {value!r}" if self._quotes else "")
+
+
+def bounds(low: int, high: int) -> Rule:
+    """Numbers from `low` to `high`, both included."""
+    return Rule(f"from {low} to {high}", lambda value: low <= value <= high)
+
+
+def one_of(*values: object) -> Rule:
+    return Rule(f"one of {', '.join(map(str, values))}", values.__contains__)
+
+
+def pattern(regex: str, words: str) -> Rule:
+    """Whole texts, or each of several; a refusal gives the `words` and not the value."""
+
+    def allows(value: str | tuple[str, ...]) -> bool:
+        return all(re.fullmatch(regex, each) for each in ([value] if type(value) is str else value))
+
+    return Rule(words, allows, quotes=False)
+
+
+# A cold start pays for each generated method, and those of the subclasses do.
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class StageSettings:
+    """What a stage chooses (`-c NAME=VALUE`) and all functions are told by the same name.
+
+    Each has its rule and what docs/settings.md says of it. Bounds without a reason refuse what is
+    mistyped.
+    """
+
+    # OPENREC.tv keeps them for a month too.
+    retention_days: Annotated[int, bounds(1, 3650)] = 30
+    """How long entries live; posts live 14 days longer."""
+    # Entries of that time hide and show again with it, so marks of unfollows and demoted channels
+    # outlive it.
+    longest_retention_days: Annotated[int, bounds(0, 3650)] = 0
+    """The longest `retention_days` that the stage ever had, if more. [Give it when you lower the
+    retention](operations.md#change-the-retention), and never lower it: `fanfold preflight` refuses
+    such a deploy."""
+    # Bounds the growth of a timeline.
+    max_follows: Annotated[int, bounds(1, 1_000_000)] = 5000
+    """How many publishers a user may follow."""
+    # Bounds the tombstones that one user leaves.
+    follows_per_day: Annotated[int, bounds(0, 1_000_000)] = 1000
+    """Follows of a user over HTTP, at once and each day; 0: no limit."""
+    # DynamoDB counts no more of one publisher than 60,000.
+    publishes_per_minute: Annotated[int, bounds(0, 60_000)] = 60
+    """Posts of a publisher, at once and each minute; more are [refused, or delivered
+    later](decisions/0037-rates.md); 0: no limit."""
+    # Nobody has the most: it is for channels that operators add alone.
+    channel_threshold: Annotated[int, bounds(0, 1_000_000_000)] = 0
+    """Publishers with this many followers, by PLAN's estimate, get [a
+    channel](operations.md#channels), at most 64. 1000000000: only those that `fanfold channels add`
+    names; 0: none."""
+    backfill: Annotated[int, bounds(0, MOST_BACKFILL)] = MOST_BACKFILL
+    """Newest posts that a new follow brings; 0: none."""
+    # By default 256 write shards, for 256,000 follows a second.
+    max_level: Annotated[int, bounds(0, HIGHEST_LEVEL)] = 8
+    """A publisher has at most 2^`max_level` write shards."""
+    post_readers: Annotated[str, one_of(*names.READER_KINDS)] = names.USERS
+    """Who reads a feed, or a single post: every signed-in user, or its publisher alone."""
+    # Names of users are nobody else's business unless a stage says so.
+    follower_readers: Annotated[str, one_of(*names.READER_KINDS)] = names.PUBLISHER
+    """Who sees followers and their number: every signed-in user, or the publisher alone."""
+    user_claim: Annotated[
+        str, pattern(r"[A-Za-z0-9_:./-]{1,128}", "the name of a claim of the token, such as sub")
+    ] = "sub"
+    """The claim of the token that has the user's id."""
+    transport: Annotated[str, one_of(*names.TRANSPORTS)] = names.LIBCURL
+    """The library that calls AWS; boto3 is slower."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(StageSettings):
     """Strings and whole numbers. The variable of `timelines_table` is `TIMELINES_TABLE`."""
 
     timelines_table: str
@@ -37,8 +122,6 @@ class Settings:
     relation_queue_url: str
     relation_dlq_url: str
 
-    # The library that calls AWS, one of `names.TRANSPORTS`.
-    transport: str = names.LIBCURL
     # Entries a second of one worker, so that all workers of the queue stay within its share of the
     # table's write capacity (budgets.py).
     publish_worker_rate: int = 10_000
@@ -52,36 +135,9 @@ class Settings:
     # What a worker may write at once after a rest.
     publish_burst: int = 1_000
     express_burst: int = 2_000
-    # The claim of the verified token that names the user.
-    user_claim: str = "sub"
     # Whom each sender of the publish queue may act for (`senders.py`); without any, whoever may
     # send may act for everybody.
     senders: str = ""
-    # Who may read posts apart from timelines, one of `names.READER_KINDS`.
-    post_readers: str = names.USERS
-    # Likewise, who may see a publisher's followers and their number. Names of users are nobody
-    # else's business unless a stage says so.
-    follower_readers: str = names.PUBLISHER
-    # The life of an entry, a post and a ledger row. OPENREC.tv keeps them for a month too.
-    retention_days: int = 30
-    # The longest that it ever was in this stage, if it was longer: entries of that time hide and
-    # show again with it, so marks of unfollows and demoted channels outlive it.
-    longest_retention_days: int = 0
-    # The most publishers that one user may follow, which bounds the growth of a timeline.
-    max_follows: int = 5000
-    # Posts of one publisher: so many at once, and in each minute; 0 for no limit. Over it, the API
-    # refuses, and messages of the queue are delivered by the bulk lane.
-    publishes_per_minute: int = 60
-    # Follows of one user over HTTP: so many at once, and in each day; 0 for no limit. It bounds the
-    # tombstones that one user leaves.
-    follows_per_day: int = 1000
-    # A publisher with so many followers, by PLAN's estimate, gets a channel (`channels/`): one
-    # timeline that all of them read. 0 for no channels at all.
-    channel_threshold: int = 0
-    # How many of a publisher's newest posts a new follow brings; 0 for none.
-    backfill: int = MOST_BACKFILL
-    # A publisher has at most 2^max_level write shards: 256, for 256,000 follows a second.
-    max_level: int = 8
     # Between two growths of a publisher. By then, the effect of the first can be measured.
     growth_cooldown_ms: int = 10_000
     # Ids of the event source mappings, for SWEEP alone: a mapping refers to its function, so in

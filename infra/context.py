@@ -6,8 +6,8 @@ Any other stage is made of one that there is: `-c name=staging -c like=prod`.
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import Field, fields, replace
-from typing import Any, Final
+from dataclasses import fields, replace
+from typing import Any, Final, get_type_hints
 
 from .stage_checks import StageError
 from .stages import DEV, PROD, STAGES, Stage, find
@@ -16,6 +16,7 @@ from .stages import DEV, PROD, STAGES, Stage, find
 FIXED: Final = ("name", "runtime", "architecture", "wheel_platform", "metric_math")
 # Without any, everybody may: so an empty one, perhaps of an unset variable, is not taken for none.
 BINDING: Final = ("senders",)
+_TYPES: Final = get_type_hints(Stage)
 # What a stage of another name may be like.
 _MODELS: Final = {stage.name: stage for stage in (DEV, PROD)}
 
@@ -25,9 +26,9 @@ def choose(context: Mapping[str, Any]) -> Stage:
     _check_keys(context)
     stage = _base(context)
     overrides = {
-        field.name: _read(field, value)
-        for field in fields(Stage)
-        if field.name not in FIXED and (value := context.get(field.name)) is not None
+        name: _read(name, value)
+        for name in _TYPES
+        if name not in FIXED and (value := context.get(name)) is not None
     }
     chosen = replace(stage, **overrides)
     chosen.check()
@@ -71,23 +72,23 @@ def _check_keys(context: Mapping[str, Any]) -> None:
             raise StageError(f"There is no context value '{key}'; there are {', '.join(known)}.")
 
 
-def _read(field: Field[Any], value: Any) -> Any:
+def _read(name: str, value: Any) -> Any:
     """A context value as its field's type; cdk.json has typed values, the command line text."""
     text = str(value).strip()
-    if field.type is bool:
+    if _TYPES[name] is bool:
         if text.lower() not in ("true", "false"):
-            raise StageError(f"{field.name!r} must be true or false, not {text!r}.")
+            raise StageError(f"{name!r} must be true or false, not {text!r}.")
         return text.lower() == "true"
-    if field.type in (int, int | None):
+    if _TYPES[name] in (int, int | None):
         if not re.fullmatch(r"-?[0-9]{1,20}", text):
-            raise StageError(f"{field.name!r} must be a whole number, not {text!r}.")
+            raise StageError(f"{name!r} must be a whole number, not {text!r}.")
         return int(text)
-    if field.type == tuple[str, ...]:
+    if _TYPES[name] == tuple[str, ...]:
         parts = value if isinstance(value, list) else text.split(",")
         found = tuple(part for part in (str(part).strip() for part in parts) if part)
-        if found or field.name not in BINDING:
+        if found or name not in BINDING:
             return found
         text = ""
     if not text:
-        raise StageError(f"{field.name!r} is empty; give it a value, or leave it out.")
+        raise StageError(f"{name!r} is empty; give it a value, or leave it out.")
     return text

@@ -100,9 +100,10 @@ class Properties:
 
     def applied_to(self, stage: Stage) -> Stage:
         """The stage with these properties; raises `StageError`."""
-        changed: dict[str, Any] = {}
-        if self.name is not None:
-            changed["name"] = self.name
+        same = ("name", "concurrency", "channel_threshold")
+        changed: dict[str, Any] = {
+            name: value for name in same if (value := getattr(self, name)) is not None
+        }
         if self.retention is not None:
             changed["retention_days"] = _days("retention", self.retention)
         if self.longest_retention is not None:
@@ -111,10 +112,6 @@ class Properties:
             changed["keep_data"] = _keeps(self.removal_policy)
         if self.cors_origins is not None:
             changed["cors_origins"] = tuple(self.cors_origins)
-        if self.concurrency is not None:
-            changed["concurrency"] = self.concurrency
-        if self.channel_threshold is not None:
-            changed["channel_threshold"] = self.channel_threshold
         if self.tags is not None:
             changed["tags"] = tuple(f"{name}={value}" for name, value in self.tags.items())
         if self.senders is not None:

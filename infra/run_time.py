@@ -1,10 +1,11 @@
 """What the functions are told at run time."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from fanfold import names
-from fanfold.settings import Settings
+from fanfold.settings import Settings, StageSettings
 
 from .stages import Stage
 from .tables import HouseTable
@@ -21,10 +22,12 @@ def run_time_settings(
     for queue, work in queues.items():
         physical[queue.url_setting] = work.queue.queue_url
         physical[queue.dlq_url_setting] = work.dead_letters.queue_url
+    chosen = {field.name: getattr(stage, field.name) for field in fields(StageSettings)}
     budget = stage.budget
     return Settings(
         **physical,
-        transport=stage.transport,
+        **chosen,
+        senders=",".join(stage.senders),
         publish_worker_rate=budget.publish.worker_rate,
         publish_slowest_rate=budget.publish.slowest_rate,
         publish_burst=budget.publish_burst,
@@ -34,16 +37,4 @@ def run_time_settings(
         bulk_worker_rate=budget.bulk.worker_rate,
         bulk_slowest_rate=budget.bulk.slowest_rate,
         relation_worker_rate=budget.relation.worker_rate,
-        user_claim=stage.user_claim,
-        senders=",".join(stage.senders),
-        post_readers=stage.post_readers,
-        follower_readers=stage.follower_readers,
-        retention_days=stage.retention_days,
-        longest_retention_days=stage.longest_retention_days,
-        max_follows=stage.max_follows,
-        publishes_per_minute=stage.publishes_per_minute,
-        follows_per_day=stage.follows_per_day,
-        channel_threshold=stage.channel_threshold,
-        backfill=stage.backfill,
-        max_level=stage.max_level,
     )

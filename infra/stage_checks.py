@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
-from fanfold import names
-from fanfold.budgets import (
-    DEFAULT_WRITE_CAPACITY,
-    MAX_WRITE_CAPACITY,
-    MIN_CONCURRENCY,
-    MIN_WARM_WRITE_UNITS,
-    MIN_WORKERS,
-    MIN_WRITE_CAPACITY,
-    NoRoom,
-)
+from fanfold.budgets import NoRoom
 from fanfold.senders import Rule
-from fanfold.settings import HIGHEST_LEVEL, MOST_BACKFILL
 
 from . import issuers
 
@@ -25,28 +16,17 @@ if TYPE_CHECKING:
 
 LOCAL: Final = "local"  # the name of the stage for an engine on this machine
 ANY_ORIGIN: Final = "*"  # API Gateway's word for the origins of all browser apps
-# Lambda's upper bound for MaximumConcurrency of an event source mapping.
-MAX_WORKERS: Final = 1000
-# A hundred times an account's default quota.
-MAX_CONCURRENCY: Final = 100_000
-# Ten times an account's default quota.
-MAX_REQUESTS_PER_SECOND: Final = 100_000
-MAX_THRESHOLD: Final = 1_000_000_000
 # What Cognito's access tokens say about their user and no user can change. Cognito never gives a
 # `sub` to a second user; an operator may give the `username` of a deleted user to another one.
 POOL_CLAIMS: Final = ("sub", "username")
 # API Gateway's quota for an authorizer, which cannot be raised.
 MAX_AUDIENCES: Final = 50
-# What all services take as a tag of a resource, and how many: CloudFormation adds some of its own.
-_TAG: Final = r"(?![aA][wW][sS]:)[\w .:/+@-]{1,128}=[\w .:/=+@-]{0,256}"
+# How many tags all services take: CloudFormation adds some of its own.
 MAX_TAGS: Final = 40
 # Lambda takes 4 KB of variables, of which a function's own need about half.
 MAX_SENDERS_CHARS: Final = 1_500
 # What the CDK puts into a text for what it will know only later.
 TOKEN: Final = r"\$\{Token\[[^\]]*\]\}"
-DOMAIN_NAME: Final = r"([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}"
-# The periods that CloudWatch Logs supports, up to two years.
-LOG_RETENTION_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731)
 
 
 class StageError(ValueError):
@@ -55,52 +35,22 @@ class StageError(ValueError):
 
 def check(stage: Stage) -> None:
     """Raise `StageError` if this cannot be deployed."""
-    _check_numbers(stage)
+    _check_fields(stage)
     _check_quota(stage)
-    _check_texts(stage)
-    _check_choices(stage)
     _check_budget(stage)
     _check_users(stage)
-    if stage.log_retention_days not in LOG_RETENTION_DAYS:
-        known = ", ".join(map(str, LOG_RETENTION_DAYS))
-        raise StageError(f"'log_retention_days' must be one of {known}.")
     _check_origins(stage)
     _check_senders(stage)
     _check_watchers(stage)
     _check_surroundings(stage)
 
 
-def _check_numbers(stage: Stage) -> None:
-    workers = (MIN_WORKERS, MAX_WORKERS)
-    bounds: dict[str, tuple[int, int]] = {
-        "retention_days": (1, 3650),
-        "longest_retention_days": (0, 3650),
-        "max_follows": (1, 1_000_000),
-        # DynamoDB counts no more of one publisher.
-        "publishes_per_minute": (0, 60_000),
-        "follows_per_day": (0, 1_000_000),
-        # The most is for channels that operators add alone: nobody has so many followers.
-        "channel_threshold": (0, MAX_THRESHOLD),
-        "backfill": (0, MOST_BACKFILL),
-        "max_level": (0, HIGHEST_LEVEL),
-        "warm_write_units": (MIN_WARM_WRITE_UNITS, MAX_WRITE_CAPACITY),
-        "max_write_request_units": (MIN_WRITE_CAPACITY, MAX_WRITE_CAPACITY),
-        "write_quota": (DEFAULT_WRITE_CAPACITY, MAX_WRITE_CAPACITY),
-        # A day of ten tables and indexes that take all they can.
-        "daily_write_units": (1, 10 * 86_400 * MAX_WRITE_CAPACITY),
-        # Queues keep a message for 14 days.
-        "large_fanout_days": (1, 13),
-        "requests_per_second": (10, MAX_REQUESTS_PER_SECOND),
-        "concurrency": (MIN_CONCURRENCY, MAX_CONCURRENCY),
-        "publish_concurrency": workers,
-        "express_concurrency": workers,
-        "bulk_concurrency": workers,
-        "relation_concurrency": workers,
-    }
-    for name, (low, high) in bounds.items():
-        value = getattr(stage, name)
-        if value is not None and not low <= value <= high:
-            raise StageError(f"{name!r} must be from {low} to {high}, not {value}.")
+def _check_fields(stage: Stage) -> None:
+    for field in fields(stage):
+        value = getattr(stage, field.name)
+        for rule in getattr(field.type, "__metadata__", ()):
+            if value is not None and (fault := rule.fault(value)):
+                raise StageError(f"{field.name!r} {fault}.")
 
 
 def _check_quota(stage: Stage) -> None:
@@ -112,50 +62,6 @@ def _check_quota(stage: Stage) -> None:
                 "AWS lets one table take: ask AWS for a higher quota of the account, and once you "
                 f"have it, say so with -c write_quota={units}."
             )
-
-
-def _check_texts(stage: Stage) -> None:
-    rules = {
-        "name": (r"[A-Za-z][A-Za-z0-9-]{0,49}", "letters, digits and hyphens, such as staging"),
-        "stack_name": (r"[A-Za-z][A-Za-z0-9-]{0,127}", "letters, digits and hyphens"),
-        "user_claim": (r"[A-Za-z0-9_:./-]{1,128}", "the name of a claim of the token, such as sub"),
-        "alarm_email": (r"[^@\s]+@[^@\s]+", "an e-mail address"),
-        "slack_workspace_id": (r"[0-9A-Z]{1,255}", "an id such as T0123ABCDEF, not a name"),
-        "slack_channel_id": (r"[A-Za-z0-9]{1,255}", "an id such as C0123ABCDEF, not a name"),
-        "kms_key": (
-            r"arn:[\w-]+:kms:[^:]+:\d{12}:key/(mrk-[0-9a-f]{32}|[0-9a-f-]{36})",
-            "the ARN of a key, not an alias",
-        ),
-        "permissions_boundary": (
-            r"arn:[\w-]+:iam::(\d{12}|aws):policy/\S+|[\w+=,.@-]{1,128}",
-            "the name or the ARN of a managed policy",
-        ),
-        "vpc_id": (r"vpc-[0-9a-f]{8,17}", "an id such as vpc-0123abcd"),
-        "domain_name": (
-            DOMAIN_NAME,
-            "a name such as api.example.com, in lower case",
-        ),
-        "certificate": (
-            r"arn:[\w-]+:acm:[^:]+:\d{12}:certificate/[\w-]+",
-            "the ARN of a certificate of ACM",
-        ),
-    }
-    for name, (pattern, kind) in rules.items():
-        value = getattr(stage, name)
-        if value is not None and not re.fullmatch(pattern, value):
-            raise StageError(f"{name!r} must be {kind}.")
-
-
-def _check_choices(stage: Stage) -> None:
-    choices = {
-        "transport": names.TRANSPORTS,
-        "post_readers": names.READER_KINDS,
-        "follower_readers": names.READER_KINDS,
-    }
-    for name, known in choices.items():
-        value = getattr(stage, name)
-        if value not in known:
-            raise StageError(f"{name!r} must be one of {', '.join(known)}, not {value!r}.")
 
 
 def _check_budget(stage: Stage) -> None:
@@ -258,9 +164,6 @@ def _check_surroundings(stage: Stage) -> None:
     }
     if any(network.values()) and not all(network.values()):
         raise StageError(f"Functions in a VPC need all of {', '.join(map(repr, network))}.")
-    for name, kind in (("subnet_ids", "subnet"), ("security_group_ids", "sg")):
-        if not all(re.fullmatch(rf"{kind}-[0-9a-f]{{8,17}}", id_) for id_ in network[name] or ()):
-            raise StageError(f"{name!r} must be ids such as {kind}-0123abcd, with commas between.")
     if (stage.domain_name is None) != (stage.certificate is None):
         raise StageError("Give 'domain_name' and 'certificate' both, or neither.")
     if stage.domain_name is None and not stage.default_endpoint:
@@ -270,10 +173,6 @@ def _check_surroundings(stage: Stage) -> None:
         )
     # IAM tells no two tags apart that differ only in case, and refuses the role that has both.
     names_of_tags = [tag.partition("=")[0].lower() for tag in stage.tags]
-    if not all(re.fullmatch(_TAG, tag) for tag in stage.tags):
-        raise StageError(
-            "'tags' must be like team=feed,cost-center=4711: names do not begin with aws:."
-        )
     if len(set(names_of_tags)) < len(names_of_tags) or len(names_of_tags) > MAX_TAGS:
         raise StageError(
             f"'tags' must name each tag once, in whatever case, and at most {MAX_TAGS}."

@@ -4,124 +4,187 @@ import platform
 import re
 import sys
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Annotated, Final
 
-from fanfold.budgets import DEFAULT_WRITE_CAPACITY, MIN_CONCURRENCY, Budget
-from fanfold.settings import Settings
+from fanfold.budgets import (
+    DEFAULT_WRITE_CAPACITY,
+    MAX_WRITE_CAPACITY,
+    MIN_CONCURRENCY,
+    MIN_WARM_WRITE_UNITS,
+    MIN_WORKERS,
+    MIN_WRITE_CAPACITY,
+    Budget,
+)
+from fanfold.settings import StageSettings, bounds, one_of, pattern
 
 from . import stage_checks
 
 # The id of the timeline in the app's own stack: a part of every logical id.
 CONSTRUCT: Final = "Fanfold"
+DOMAIN_NAME: Final = r"([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}"
+_Texts = tuple[str, ...]
+# The most is Lambda's for MaximumConcurrency of an event source mapping.
+_WORKERS: Final = bounds(MIN_WORKERS, 1000)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stage:
-    """One deployment. A context value overrides the field of the same name."""
+class Stage(StageSettings):
+    """One deployment. A context value overrides the field of the same name.
 
-    name: str
-    # Of the stack that the app makes. It changes no id of a resource.
-    stack_name: str | None = None
+    What relates several fields is in `stage_checks`. docs/settings.md has the sentence below a
+    field, which those above it without one share.
+    """
 
-    # Protects stack, tables and user pool from deletion, and retains all that holds data.
+    # A part of names of stacks and metrics.
+    name: Annotated[
+        str, pattern(r"[A-Za-z][A-Za-z0-9-]{0,49}", "letters, digits and hyphens, such as staging")
+    ]
+    # It changes no id of a resource.
+    stack_name: Annotated[
+        str | None, pattern(r"[A-Za-z][A-Za-z0-9-]{0,127}", "letters, digits and hyphens")
+    ] = None
+    """Another name for the stack."""
+
     keep_data: bool
-    # Protections wait for the next deploy. DynamoDB deletes no protected table, so a first deploy
-    # that fails with them leaves a stack that cannot be deployed again.
+    """Keeps data when the stack is deleted, and protects tables."""
+    # DynamoDB deletes no protected table, so a first deploy that fails with protections leaves a
+    # stack that cannot be deployed again.
     first_deploy: bool = False
+    """For a stack that keeps its data: protections wait for the next deploy."""
     point_in_time_recovery: bool = True
-    # Of the stack; without it, a stage that keeps its data has it with the other protections.
-    termination_protection: bool = False
-    log_retention_days: int = 30
+    """Point-in-time recovery of all tables."""
+    # The periods that CloudWatch Logs supports, up to two years.
+    log_retention_days: Annotated[
+        int, one_of(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731)
+    ] = 30
+    """How long logs live."""
 
-    retention_days: int = Settings.retention_days
-    longest_retention_days: int = Settings.longest_retention_days
-    max_follows: int = Settings.max_follows
-    # Posts of one publisher; 0 for no limit.
-    publishes_per_minute: int = Settings.publishes_per_minute
-    # Follows of one user; 0 for no limit.
-    follows_per_day: int = Settings.follows_per_day
-    # From how many followers on a publisher gets a channel; 0 for no channels.
-    channel_threshold: int = Settings.channel_threshold
-    # How many of a publisher's newest posts a new follow brings.
-    backfill: int = Settings.backfill
-    # A publisher has at most 2^max_level write shards.
-    max_level: int = Settings.max_level
-
-    # Users come from a Cognito pool of the stack's own, or from an OIDC issuer that `issuers` knows
-    # no fault of.
     user_pool: bool = False
+    """Users come from a Cognito pool of the stack's own, which bills per user."""
     jwt_issuer: str | None = None
-    jwt_audience: tuple[str, ...] = ()
-    user_claim: str = Settings.user_claim
-    # Whom each sender of the publish queue may act for, and the `ref_id` that it may take, such as
-    # `AROAEXAMPLE=news-* tv/news:*`.
-    senders: tuple[str, ...] = ()
-    # Who may read posts apart from timelines.
-    post_readers: str = Settings.post_readers
-    # Who may see a publisher's followers.
-    follower_readers: str = Settings.follower_readers
-    # Of the account's 10,000, so that this API leaves the rest to the others.
-    requests_per_second: int = 2_000
-    # The origins of browser apps; the stage `local` may have `*`, which is all of them.
-    cors_origins: tuple[str, ...] = ()
+    jwt_audience: _Texts = ()
+    """The OIDC issuer of the users, which [API Gateway can verify](api.md#http), and the audiences
+    or client ids of its tokens."""
+    senders: _Texts = ()
+    """[Whom each sender of the publish queue may act for, and with which ids](api.md#who-may-send),
+    such as `'AROAEXAMPLEID=news-* tv/news:*'`; nobody else may then send. An empty value is
+    refused."""
+    # The most is ten times an account's default quota.
+    requests_per_second: Annotated[int, bounds(10, 100_000)] = 2_000
+    """What each route of the API accepts, out of the account's 10,000, with which `fanfold
+    preflight` compares it ([not measured yet](aws-verify.md#questions-that-it-does-not-ask):
+    whether routes share it)."""
+    # The stage `local` may have `*`, which is all of them.
+    cors_origins: _Texts = ()
+    """Browser origins that may call the API, such as `https://app.example.com`."""
 
-    # Of the tables that take bursts (`names.Table.takes_bursts`). They are warmed for the first by
-    # hand, and no deploy does it: it can never be lowered, so a deploy could not be rolled back.
-    # The maximum limits the cost.
-    warm_write_units: int | None = None
-    max_write_request_units: int | None = None
-    # Write units a second that AWS lets one table of this account take.
-    write_quota: int = DEFAULT_WRITE_CAPACITY
+    # Both of the tables that take bursts (`names.Table.takes_bursts`). They are warmed by hand, and
+    # no deploy does it: it can never be lowered, so a deploy could not be rolled back.
+    warm_write_units: Annotated[int | None, bounds(MIN_WARM_WRITE_UNITS, MAX_WRITE_CAPACITY)] = None
+    """The capacity that the lanes divide. [Warm](operations.md#warm-tables) timelines and followers
+    first: this is billed once and **cannot be lowered**."""
+    # Limits the cost.
+    max_write_request_units: Annotated[
+        int | None, bounds(MIN_WRITE_CAPACITY, MAX_WRITE_CAPACITY)
+    ] = None
+    """The most write units a second of these tables."""
+    write_quota: Annotated[int, bounds(DEFAULT_WRITE_CAPACITY, MAX_WRITE_CAPACITY)] = (
+        DEFAULT_WRITE_CAPACITY
+    )
+    """The write units a second that AWS allows one table: the most for `warm_write_units` and
+    `max_write_request_units`."""
+    # The most is a day of ten tables and indexes that take all they can.
+    daily_write_units: Annotated[int | None, bounds(1, 10 * 86_400 * MAX_WRITE_CAPACITY)] = None
+    """[An alarm](operations.md#a-budget) rings at this many write units of all tables in a day."""
 
-    # Write units of all tables within a day from which on an alarm rings.
-    daily_write_units: int | None = None
-
-    # CloudWatch records throttled keys (`names.Table.keys_run_hot`). Billed by the month, and by
-    # the throttled request.
+    # Of keys (`names.Table.keys_run_hot`). Billed by the month, and by the throttled request.
     contributor_insights: bool = False
-
-    # What changes in tables that are `heard_by_others` is streamed, for systems beside this one.
+    """CloudWatch shows throttled keys; billed."""
+    # Of the tables that are `heard_by_others`.
     streams: bool = False
+    """[Streams](embedding.md#streams) of entries and posts: outputs `TimelinesStreamArn`,
+    `PostsStreamArn`."""
 
-    # How the functions call AWS. boto3 is slower and costs more, but everybody uses it.
-    transport: str = Settings.transport
+    # The most is a hundred times an account's default quota.
+    concurrency: Annotated[int | None, bounds(MIN_CONCURRENCY, 100_000)] = None
+    """How many of the account's concurrent executions the stage may take; none: what its workers
+    need."""
+    publish_concurrency: Annotated[int | None, _WORKERS] = None
+    express_concurrency: Annotated[int | None, _WORKERS] = None
+    bulk_concurrency: Annotated[int | None, _WORKERS] = None
+    relation_concurrency: Annotated[int | None, _WORKERS] = None
+    """Concurrent workers of a queue; by default derived from write capacity and `concurrency`."""
 
-    # Of the account's concurrent executions, those that this stage may take. Without it, as many as
-    # the write capacity gives work to.
-    concurrency: int | None = None
-    # Concurrent workers of a queue. The defaults follow from the two; see `budget`.
-    publish_concurrency: int | None = None
-    express_concurrency: int | None = None
-    bulk_concurrency: int | None = None
-    relation_concurrency: int | None = None
-
-    # A post for many followers that is still under way after so many days raises an alarm. More
-    # than a large event takes, and well before its messages expire.
-    large_fanout_days: int = 4
-    # Gets every alarm, once the subscription is confirmed.
-    alarm_email: str | None = None
-    # Gets them too, through Amazon Q in chat applications, where somebody must authorize the
-    # workspace once by hand. Give both or neither.
-    slack_workspace_id: str | None = None
-    slack_channel_id: str | None = None
-    # Says that the alarms of a stage that keeps its data need tell nobody.
+    # By default more than a large event takes, and well before its messages expire: queues keep
+    # them for 14 days.
+    large_fanout_days: Annotated[int, bounds(1, 13)] = 4
+    """An alarm rings if a post for many followers takes longer."""
+    alarm_email: Annotated[str | None, pattern(r"[^@\s]+@[^@\s]+", "an e-mail address")] = None
+    """Receives every [alarm](operations.md#the-alarms), once the subscription is confirmed."""
+    # Through Amazon Q in chat applications, where somebody must authorize the workspace once.
+    slack_workspace_id: Annotated[
+        str | None, pattern(r"[0-9A-Z]{1,255}", "an id such as T0123ABCDEF, not a name")
+    ] = None
+    slack_channel_id: Annotated[
+        str | None, pattern(r"[A-Za-z0-9]{1,255}", "an id such as C0123ABCDEF, not a name")
+    ] = None
+    """The same, in a Slack channel."""
     alarms_unwatched: bool = False
+    """Deploy a stage that keeps its data although its alarms notify nobody."""
 
-    # What a team asks of all that is deployed. The ARN of a key for tables, queues, logs and topic.
-    kms_key: str | None = None
-    # The name or the ARN of a managed policy that bounds every role.
-    permissions_boundary: str | None = None
-    # Where the functions run. Give all three or none.
-    vpc_id: str | None = None
-    subnet_ids: tuple[str, ...] = ()
-    security_group_ids: tuple[str, ...] = ()
-    # The address of the API, with the ARN of its certificate; and whether the one that API Gateway
-    # gives answers beside it.
-    domain_name: str | None = None
-    certificate: str | None = None
+    # What a team asks for, of all that is deployed.
+    kms_key: Annotated[
+        str | None,
+        pattern(
+            r"arn:[\w-]+:kms:[^:]+:\d{12}:key/(mrk-[0-9a-f]{32}|[0-9a-f-]{36})",
+            "the ARN of a key, not an alias",
+        ),
+    ] = None
+    """Encrypts tables, queues, logs and alarm topic; its policy must [let services use
+    it](embedding.md#a-key-of-your-own)."""
+    permissions_boundary: Annotated[
+        str | None,
+        pattern(
+            r"arn:[\w-]+:iam::(\d{12}|aws):policy/\S+|[\w+=,.@-]{1,128}",
+            "the name or the ARN of a managed policy",
+        ),
+    ] = None
+    """Bounds every role."""
+    vpc_id: Annotated[str | None, pattern(r"vpc-[0-9a-f]{8,17}", "an id such as vpc-0123abcd")] = (
+        None
+    )
+    subnet_ids: Annotated[
+        _Texts,
+        pattern(r"subnet-[0-9a-f]{8,17}", "ids such as subnet-0123abcd, with commas between"),
+    ] = ()
+    security_group_ids: Annotated[
+        _Texts, pattern(r"sg-[0-9a-f]{8,17}", "ids such as sg-0123abcd, with commas between")
+    ] = ()
+    """The functions run there; the [endpoints](embedding.md#in-a-vpc) must exist."""
+    domain_name: Annotated[
+        str | None, pattern(DOMAIN_NAME, "a name such as api.example.com, in lower case")
+    ] = None
+    certificate: Annotated[
+        str | None,
+        pattern(
+            r"arn:[\w-]+:acm:[^:]+:\d{12}:certificate/[\w-]+", "the ARN of a certificate of ACM"
+        ),
+    ] = None
+    """The address of the API."""
     default_endpoint: bool = True
-    # Of all resources that can have them, as NAME=VALUE.
-    tags: tuple[str, ...] = ()
+    """Whether API Gateway's own address answers too."""
+    # What all services take.
+    tags: Annotated[
+        _Texts,
+        pattern(
+            r"(?![aA][wW][sS]:)[\w .:/+@-]{1,128}=[\w .:/=+@-]{0,256}",
+            "like team=feed,cost-center=4711: names do not begin with aws:",
+        ),
+    ] = ()
+    """For all resources and the stack."""
+    # Without it, a stage that keeps its data has it with the other protections.
+    termination_protection: bool = False
+    """For the stack; one that keeps data has it anyway."""
 
     # The functions' runtime, and the platform of its wheels.
     runtime: str = "python3.14"
@@ -174,11 +237,7 @@ class Stage:
 
 # Fits a new account.
 DEV: Final = Stage(
-    name="dev",
-    keep_data=False,
-    user_pool=True,
-    log_retention_days=7,
-    concurrency=MIN_CONCURRENCY,
+    name="dev", keep_data=False, user_pool=True, log_retention_days=7, concurrency=MIN_CONCURRENCY
 )
 
 # Without users: its operator must choose, because a pool is billed per user.

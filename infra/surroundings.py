@@ -13,8 +13,8 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from .network import Network
-from .stage_checks import DOMAIN_NAME, StageError
-from .stages import Stage
+from .stage_checks import StageError
+from .stages import DOMAIN_NAME, Stage
 
 
 @dataclass(frozen=True, kw_only=True)
