@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from contract_docs import limits, messages, openapi
+from contract_docs import limits, messages, openapi, settings
 
 ROOT = Path(__file__).parents[1]
 TODAY = ROOT / "docs"
 OPENAPI = "openapi.json"
 SCHEMAS = "schemas"
 LIMITS = "limits.md"
+SETTINGS = "settings.md"
 
 
 def documents() -> dict[str, Any]:
@@ -24,7 +25,7 @@ def documents() -> dict[str, Any]:
 def all_texts() -> dict[Path, str]:
     """The texts of the files that are to be written."""
     texts = {TODAY / name: text(each) for name, each in documents().items()}
-    return {**texts, TODAY / LIMITS: limits.PAGE}
+    return {**texts, TODAY / LIMITS: limits.PAGE, TODAY / SETTINGS: settings.page()}
 
 
 def text(document: Any) -> str:

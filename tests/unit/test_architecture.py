@@ -200,7 +200,7 @@ RULES = (
     ),
     Rule(
         "contract_docs",
-        ("contract_docs", "fanfold", "functions"),
+        ("contract_docs", "fanfold", "functions", "infra.context", "infra.stages"),
         "it writes down the contract that the functions keep",
     ),
     Rule(

@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from contract_docs import files, messages, openapi
+from contract_docs import files, messages, openapi, settings
 from contract_docs.operations import OPERATIONS, PATH, QUERY
 from fanfold import answers, contract
 from fanfold.errors import FanfoldError
@@ -20,6 +20,8 @@ from fanfold.fanout import row
 from fanfold.fanout.status import Status
 from functions import _intake
 from functions._intake import read_event
+from infra.context import FIXED
+from infra.stages import Stage
 from tests import openapi as documented
 from tests.examples import examples, is_like, requests
 from tools.verify.results import RECORD
@@ -33,7 +35,7 @@ def test_a_committed_document_is_the_contract_of_today() -> None:
         assert committed == expected, f"{path}: run `make documents`, and commit what it writes."
     found = {*files.TODAY.glob("*.json"), *(files.TODAY / files.SCHEMAS).iterdir()}
     found -= {ROOT / RECORD}  # written by `make verify`
-    assert found == set(files.all_texts()) - {files.TODAY / files.LIMITS}
+    assert found == {path for path in files.all_texts() if path.suffix == ".json"}
 
 
 def test_every_number_of_the_contract_has_its_limit() -> None:
@@ -44,6 +46,13 @@ def test_every_number_of_the_contract_has_its_limit() -> None:
     }
     page = (files.TODAY / files.LIMITS).read_text()
     assert not {value for value in limits if not re.search(rf"\b{value:,}\b", page)}
+
+
+def test_every_setting_of_a_stage_has_its_row() -> None:
+    page = settings.page()
+    chosen = {field.name for field in fields(Stage)} - {*FIXED}
+    assert {name for name in chosen if f"`{name}`" not in page} == set()
+    assert "| `retention_days` | `30` | 1 to 3650 | How long entries live; " in page
 
 
 def test_every_route_and_parameter_is_described_and_nothing_else() -> None:

@@ -6,6 +6,7 @@ import re
 
 import typer
 
+from contract_docs import files
 from fanfold_cli.app import app
 from tests.pages import (
     AWS,
@@ -23,7 +24,7 @@ RUN = {"docs/api.md", "README.md", "docs/clients.md", "docs/operations.md"}
 BLOCKS = blocks()
 # Of all pages with decisions and results of benches, but without what a program writes alone. It
 # only comes down.
-MOST_WORDS = 50_900
+MOST_WORDS = 50_200
 INSTALLS_CDK = re.compile(r"npm install aws-cdk(?:@\w+)?")
 # A word of a sentence, or a part left out, and no option of a command.
 _LEFT_OUT = {"…", "..."}
@@ -108,6 +109,7 @@ def test_every_line_of_the_threat_model_names_tests_that_exist() -> None:
 
 def test_the_pages_do_not_grow_in_words() -> None:
     places = {*PAGES, ROOT / "CHANGELOG.md", *ROOT.glob("docs/decisions/*.md")}
+    places -= {files.TODAY / files.SETTINGS}
     words = sum(len(path.read_text().split()) for path in places)
     assert words <= MOST_WORDS, f"{words:,} words: take out what readers can do without"
     assert words > MOST_WORDS * 0.99, f"{words:,} words: lower the bound, and keep what is won"
