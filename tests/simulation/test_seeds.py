@@ -25,7 +25,7 @@ from simulation.world import World
 WITH_STRAGGLER = re.compile(r"'[0-9a-g]{16}\.\d{10}\.[0-9a-f]{16}")
 
 
-TRACED = 4  # worlds of each kind
+TRACED = 10  # worlds of each kind
 
 # Of the 110 guards that stand in no special kind of world, 140 seeds notice that 105 are gone, and
 # 200 more notice two more. `make verify` draws thousands.
