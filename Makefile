@@ -93,23 +93,23 @@ speed: $(READY)
 	@$(BIN)/pytest -m speed
 
 simulate: .venv/.ready ## Try to lose a post: SEEDS=1000 runs of the whole system from START=0, by JOBS processes
-	@$(BIN)/python -m simulation --seeds $(SEEDS) --start $(START) --jobs $(JOBS) --keep .simulation
+	@$(BIN)/python -m proof.simulation --seeds $(SEEDS) --start $(START) --jobs $(JOBS) --keep .simulation
 
 exhaustive: .venv/.ready ## Try every order of calls in small scopes, then with one fault at any step: ten minutes
-	@$(BIN)/python -m simulation.exhaustive --all
-	@$(BIN)/python -m simulation.exhaustive --faults 1
+	@$(BIN)/python -m proof.simulation.exhaustive --all
+	@$(BIN)/python -m proof.simulation.exhaustive --faults 1
 
 mutants: .venv/.ready ## Take out guards and see the simulation notice; change lines, and a test does
-	@$(BIN)/python -m mutants
+	@$(BIN)/python -m proof.mutants
 
 contract: $(READY) ## Try the whole OpenAPI document against a local engine, in under ten minutes
 	@$(BIN)/pytest -s -m slow tests/e2e/test_contract.py
 
 bench: .venv/.ready ## Measure what the product costs beside its rivals, and keep the results
-	@$(BIN)/python -m bench --save
+	@$(BIN)/python -m proof.bench --save
 
 aws-verify: $(READY) ## A day on AWS, which asks first what it may cost: STACK=Fanfold-verify, LARGE=1, REMOVE=1; or LOCAL=1
-	@$(BIN)/python -m aws_verify $(STACK) $(if $(LARGE),--large) $(if $(REMOVE),--remove) \
+	@$(BIN)/python -m proof.aws_verify $(STACK) $(if $(LARGE),--large) $(if $(REMOVE),--remove) \
 		$(if $(LOCAL),--local) $(if $(KEEP),--keep) $(if $(CONCURRENCY),--concurrency $(CONCURRENCY)) $(if $(YES),--yes)
 
 runtime: $(READY) ## Run the unit tests on the Python that Lambda runs, where it can be had
@@ -133,12 +133,12 @@ format: $(READY) ## Format the code and mend what the linter can
 	@npm --prefix $(TYPESCRIPT) run --silent format
 
 documents: $(READY) ## Write docs/openapi.json, docs/schemas, docs/*.md of limits, settings, licences and the types of TypeScript
-	@$(BIN)/python -m contract_docs
-	@$(BIN)/python -m audit.licences
+	@$(BIN)/python -m tools.contract_docs
+	@$(BIN)/python -m tools.audit.licences
 	@npm --prefix $(TYPESCRIPT) run --silent schema
 
 audit: $(READY) ## Look up known faults of every locked package, and of the bundled libcurl: needs the internet
-	@$(BIN)/python -m audit
+	@$(BIN)/python -m tools.audit
 
 lock: .venv/.ready ## Lock the newest versions that requirements*.in and package.json allow
 	@echo "Locking what runs on Lambda."

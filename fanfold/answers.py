@@ -1,8 +1,8 @@
 """What the HTTP API answers: the fields of its JSON.
 
 Types only, which no function imports when it runs: mypy holds the functions to them, and
-`contract_docs/` writes them into the OpenAPI document. `tests/openapi.py` holds each answer of a
-test to that.
+`tools/contract_docs/` writes them into the OpenAPI document. `tests/openapi.py` holds each answer
+of a test to that.
 """
 
 from typing import Annotated, Any, NotRequired, TypedDict

@@ -1,7 +1,7 @@
 """The public contract: routes with their parameters and errors, message types, limits.
 
 `answers.py` has the fields of answers, `functions/_intake.py` those of requests and messages, and
-`contract_docs/` writes the public documents from all of these at development time.
+`tools/contract_docs/` writes the public documents from all of these at development time.
 """
 
 from typing import Final, NamedTuple

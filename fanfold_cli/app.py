@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-from fanfold_cli import console
+from fanfold_cli import terminal
 from fanfold_cli.main import version_line
 from fanfold_cli.usage import hide_flag_types, plain_words
 
@@ -117,7 +117,7 @@ app = typer.Typer(
 
 def _version(is_asked: bool) -> None:
     if is_asked:
-        console.print_result(version_line())
+        terminal.print_result(version_line())
         raise typer.Exit
 
 

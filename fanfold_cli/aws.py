@@ -13,8 +13,8 @@ from botocore.exceptions import ProfileNotFound
 from botocore.utils import JSONFileCache
 
 import fanfold.aws.boto  # noqa: F401 - makes lost connections count as transient
-from fanfold_cli.console import ExpectedError, failing_with
 from fanfold_cli.progress import waiting_for
+from fanfold_cli.terminal import ExpectedError, failing_with
 
 LOCAL_REGION = "us-east-1"
 # The account id of the engine for an access key that is not an account id itself.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fanfold import clock, times
-from fanfold_cli.console import ExpectedError
+from fanfold_cli.terminal import ExpectedError
 
 # What users wrote, and whom they follow.
 OWNER_ONLY = 0o600

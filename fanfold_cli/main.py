@@ -21,7 +21,7 @@ def main() -> None:
         return
     # Here, because whoever asks for the version need not wait for the command line.
     from fanfold_cli.app import app
-    from fanfold_cli.console import ExpectedError, say
+    from fanfold_cli.terminal import ExpectedError, say
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal of another encoding, such as Latin-1, shows what it lacks by its number.

@@ -6,8 +6,8 @@ import typer
 
 from fanfold.errors import BadInput
 from fanfold.ids import NO_PATH_IDS, check_id
-from fanfold_cli.console import WrongValue
 from fanfold_cli.local.home import HOME_VARIABLE
+from fanfold_cli.terminal import WrongValue
 
 # Help texts are markup, so a literal bracket needs a backslash.
 HomeOption = Annotated[

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fanfold_cli.console import say
+from fanfold_cli.terminal import say
 
 # Whoever draws imports rich, a tenth of a second: most commands end before they draw anything.
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from fanfold import names
 from fanfold.settings import Settings
 from fanfold_cli import aws
-from fanfold_cli.console import ExpectedError, failing_with, say
 from fanfold_cli.local.home import Home
+from fanfold_cli.terminal import ExpectedError, failing_with, say
 from fanfold_cli.users.sign_in import sign_in
 
 # On loopback; a port where nothing listens refuses at once.

@@ -1,6 +1,6 @@
 """Validates what comes from outside: HTTP bodies and messages of other services.
 
-A model names its fields, and `CHECKS` says by a field's name what it may hold. contract_docs/
+A model names its fields, and `CHECKS` says by a field's name what it may hold. tools/contract_docs/
 writes the public documents from both.
 """
 

@@ -20,8 +20,8 @@ from fanfold import contract, names
 from fanfold_cli import aws
 from fanfold_cli.app import app
 from fanfold_cli.aws import ATTEMPTS
-from fanfold_cli.console import ExpectedError
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import ExpectedError
 from tests.service import ACCOUNT, REGION, System, error, request_of, settings
 
 NAMED: Any = {"stack": "Fanfold-test", "account": ACCOUNT}

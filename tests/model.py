@@ -23,20 +23,20 @@ from botocore.exceptions import ClientError
 from botocore.handlers import BUILTIN_HANDLERS
 from moto import mock_aws
 
-from aws_model.dynamodb import client as of_dynamodb
-from aws_model.dynamodb.database import Database
-from aws_model.dynamodb.values import item_to_wire
-from aws_model.endpoint import Answer, Request, answering_from
-from aws_model.sqs import client as of_sqs
-from aws_model.sqs.client import Queues
-from aws_model.sqs.messages import Message
-from aws_model.sqs.queues import Hooks
 from fanfold import clock, names
 from fanfold.aws import curl, retries
 from fanfold.aws.answers import encode, refusal, refused
 from fanfold.aws.connections import DYNAMODB, LAMBDA, OK, SQS, Connections, Ended, Service
 from fanfold.fanout.transport import Call
-from simulation.schemas import schema_of
+from proof.model.dynamodb import client as of_dynamodb
+from proof.model.dynamodb.database import Database
+from proof.model.dynamodb.values import item_to_wire
+from proof.model.endpoint import Answer, Request, answering_from
+from proof.model.sqs import client as of_sqs
+from proof.model.sqs.client import Queues
+from proof.model.sqs.messages import Message
+from proof.model.sqs.queues import Hooks
+from proof.simulation.schemas import schema_of
 
 TARGETS = {"dynamodb": DYNAMODB.target, "sqs": SQS.target}
 # moto uses the credentials of tests/conftest.py, as everything does.

@@ -8,8 +8,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from contract_docs import openapi
 from fanfold import contract
+from tools.contract_docs import openapi
 
 Json = dict[str, Any]
 

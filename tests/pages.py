@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 # Decisions and the changelog tell of what was; commands there need not work any more.
 PAGES = sorted(
     path
-    for pattern in ("*.md", "docs/*.md", "bench/**/*.md", "clients/*/README.md")
+    for pattern in ("*.md", "docs/*.md", "proof/bench/**/*.md", "clients/*/README.md")
     for path in ROOT.glob(pattern)
     if path.name != "CHANGELOG.md"
 )

@@ -20,7 +20,6 @@ import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
-from aws_model.lambda_events import Context, sqs_event
 from fanfold import clock as product_clock
 from fanfold import contract, names
 from fanfold.aws import boto
@@ -42,7 +41,8 @@ from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.read import Hydration
 from fanfold.timeline.readers import Readers
 from functions import _clients, _wiring
-from simulation.function_modules import imported_anew
+from proof.model.lambda_events import Context, sqs_event
+from proof.simulation.function_modules import imported_anew
 from tests import model, openapi
 
 EVENTS = Path(__file__).parents[1] / "events"

@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 
-from aws_model.clock import Clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.database import Database
 from fanfold import times
 from fanfold.aws.items import number, text
 from fanfold.fanout.lanes import Lanes
@@ -22,7 +19,10 @@ from fanfold.sweep.course import Oldest
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.sweep import Sweeping, Swept
 from fanfold.timeline.posts import Post
-from simulation.schemas import schema_of
+from proof.model.clock import Clock
+from proof.model.dynamodb import client as dynamodb
+from proof.model.dynamodb.database import Database
+from proof.simulation.schemas import schema_of
 from tests import service
 
 AT = "2026-11-20T18:00:00.123Z"

@@ -2,7 +2,7 @@
 
 A `Client` has methods of boto3's client, takes the same requests, gives the same answers and raises
 errors of the same form, so the stores cannot tell them apart. It leaves out everything else, and
-with it most of a cold start and nearly all CPU of a call (figures in bench/).
+with it most of a cold start and nearly all CPU of a call (figures in proof/bench/).
 """
 
 from __future__ import annotations

@@ -11,16 +11,6 @@ from fanfold.channels.head_table import HeadTable
 from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.errors import TryLater
 from fanfold.follows.density import Estimate
-from fanfold_cli.console import (
-    ExpectedError,
-    ask,
-    counted,
-    dollars,
-    failing_with,
-    print_json,
-    print_result,
-    say,
-)
 from fanfold_cli.cost.channel import post_units
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
 from fanfold_cli.progress import waiting_for
@@ -38,6 +28,16 @@ from fanfold_cli.publishers.channels import (
     until_of,
 )
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import (
+    ExpectedError,
+    ask,
+    counted,
+    dollars,
+    failing_with,
+    print_json,
+    print_result,
+    say,
+)
 
 # Adding a channel fails only if another one is added during each of these attempts.
 ATTEMPTS = 5

@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from fanfold_cli.console import has_terminal, interrupted_with, print_json, print_result, say
+from fanfold_cli.console import opening, server
+from fanfold_cli.console.operating import Operator
+from fanfold_cli.console.watching import READERS, Refreshing, Watching, first_state
 from fanfold_cli.local.home import Home
 from fanfold_cli.options import BrowserOption, HomeOption, JsonOption, PortOption, StackOption
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import has_terminal, interrupted_with, print_json, print_result, say
 from fanfold_cli.users.acting import check_user
-from fanfold_console import opening, server
-from fanfold_console.operating import Operator
-from fanfold_console.watching import READERS, Refreshing, Watching, first_state
 
 
 def console(

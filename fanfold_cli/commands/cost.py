@@ -19,7 +19,12 @@ from fanfold.budgets import (
 from fanfold.channels.head import MOST
 from fanfold.follows.looks import POSTS_WHEN_LATE
 from fanfold.settings import MOST_BACKFILL, Settings
-from fanfold_cli.console import (
+from fanfold_cli.cost.channel import ChannelUse
+from fanfold_cli.cost.follow import FirstFollow, Rush
+from fanfold_cli.cost.prices import PRICES
+from fanfold_cli.cost.publish import Publish, one_hop_followers
+from fanfold_cli.options import JsonOption
+from fanfold_cli.terminal import (
     WrongValue,
     dollars,
     duration,
@@ -27,11 +32,6 @@ from fanfold_cli.console import (
     print_json,
     print_result,
 )
-from fanfold_cli.cost.channel import ChannelUse
-from fanfold_cli.cost.follow import FirstFollow, Rush
-from fanfold_cli.cost.prices import PRICES
-from fanfold_cli.cost.publish import Publish, one_hop_followers
-from fanfold_cli.options import JsonOption
 
 if TYPE_CHECKING:
     from rich.table import Table

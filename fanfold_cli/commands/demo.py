@@ -17,7 +17,15 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import COMPLETE
 from fanfold.ids import sort_key, split_sort_key
 from fanfold.messages import Message
-from fanfold_cli.console import (
+from fanfold_cli.deliveries.idle_timeout import DELIVERY_SECONDS, IdleTimeout
+from fanfold_cli.follows.graph import Graph, heavy_tailed
+from fanfold_cli.follows.seeding import seed
+from fanfold_cli.local import deploy
+from fanfold_cli.local.home import IS_CHECKOUT, Home
+from fanfold_cli.options import BrowserOption, HomeOption, JsonOption, PortOption
+from fanfold_cli.progress import progress_bar, waiting_for
+from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import (
     ExpectedError,
     counted,
     failing_with,
@@ -27,14 +35,6 @@ from fanfold_cli.console import (
     print_result,
     say,
 )
-from fanfold_cli.deliveries.idle_timeout import DELIVERY_SECONDS, IdleTimeout
-from fanfold_cli.follows.graph import Graph, heavy_tailed
-from fanfold_cli.follows.seeding import seed
-from fanfold_cli.local import deploy
-from fanfold_cli.local.home import IS_CHECKOUT, Home
-from fanfold_cli.options import BrowserOption, HomeOption, JsonOption, PortOption
-from fanfold_cli.progress import progress_bar, waiting_for
-from fanfold_cli.stack import Deployment
 from fanfold_client import Failed, Fanfold, pool_for
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _hurt(
             "`fanfold demo --hurt` runs the functions in processes of its own, so it needs a "
             "checkout of Fanfold."
         )
-    from fanfold_console.hurt import command
+    from proof.hurt import command
 
     verdict = command.run(
         home, graph, seconds=seconds, port=port, browser=browser and has_terminal()

@@ -10,19 +10,6 @@ import typer
 from fanfold import names
 from fanfold.aws.dead_letters import CONTRACT
 from fanfold_cli import kept_file
-from fanfold_cli.console import (
-    INTERRUPTED,
-    ExpectedError,
-    counted,
-    failing_with,
-    interrupted_with,
-    print_json,
-    print_result,
-    print_values,
-    printable,
-    refuse_without_terminal,
-    say,
-)
 from fanfold_cli.dlq import dropping, move_tasks, redriving
 from fanfold_cli.dlq.letters import (
     BODY_CHARS,
@@ -37,6 +24,19 @@ from fanfold_cli.dlq.letters import (
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import (
+    INTERRUPTED,
+    ExpectedError,
+    counted,
+    failing_with,
+    interrupted_with,
+    print_json,
+    print_result,
+    print_values,
+    printable,
+    refuse_without_terminal,
+    say,
+)
 from fanfold_cli.usage import WrongUsage
 
 LIMIT = 100

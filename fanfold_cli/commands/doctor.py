@@ -24,7 +24,11 @@ from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.readers import Readers
 from fanfold_cli import kept_file
-from fanfold_cli.console import (
+from fanfold_cli.follows import doctor_report, seeding, taken_away
+from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
+from fanfold_cli.progress import progress_bar
+from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import (
     INTERRUPTED,
     ExpectedError,
     counted,
@@ -34,10 +38,6 @@ from fanfold_cli.console import (
     print_result,
     say,
 )
-from fanfold_cli.follows import doctor_report, seeding, taken_away
-from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
-from fanfold_cli.progress import progress_bar
-from fanfold_cli.stack import Deployment
 from fanfold_cli.usage import WrongUsage
 
 # Calls at a time.

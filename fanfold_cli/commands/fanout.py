@@ -12,7 +12,11 @@ from fanfold.errors import TryLater, Unsent
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import CHANNEL, COMPLETE, ENDED, EXPIRED, STALLED, Fanout
 from fanfold.fanout.status import status_of
-from fanfold_cli.console import (
+from fanfold_cli.deliveries import fanouts, pauses
+from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
+from fanfold_cli.progress import progress_bar, waiting_for
+from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import (
     ExpectedError,
     ask,
     counted,
@@ -24,10 +28,6 @@ from fanfold_cli.console import (
     refuse_without_terminal,
     say,
 )
-from fanfold_cli.deliveries import fanouts, pauses
-from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
-from fanfold_cli.progress import progress_bar, waiting_for
-from fanfold_cli.stack import Deployment
 from fanfold_cli.usage import WrongUsage
 
 # More than the largest fan-out takes; one without progress is reported as stalled before.

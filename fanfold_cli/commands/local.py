@@ -8,11 +8,11 @@ import typer
 
 from fanfold import names
 from fanfold_cli import aws
-from fanfold_cli.console import print_json, print_result, print_values, say
 from fanfold_cli.local import context, deploy, engine
 from fanfold_cli.local.home import HOME_VARIABLE, Home
 from fanfold_cli.options import ContextOption, HomeOption, JsonOption
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import print_json, print_result, print_values, say
 
 # Without AWS_CONFIG_FILE and the like: a shell is used for more than the engine.
 SHELL_VARIABLES = (

@@ -12,7 +12,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import clock, names, times
 from fanfold.aws.event_sources import DISABLED, ENABLED, PAUSED
-from fanfold_cli.console import (
+from fanfold_cli.deliveries import pauses
+from fanfold_cli.deliveries.pauses import Pause
+from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption
+from fanfold_cli.progress import waiting_for
+from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import (
     INTERRUPTED,
     ExpectedError,
     ask,
@@ -21,11 +26,6 @@ from fanfold_cli.console import (
     print_result,
     say,
 )
-from fanfold_cli.deliveries import pauses
-from fanfold_cli.deliveries.pauses import Pause
-from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption
-from fanfold_cli.progress import waiting_for
-from fanfold_cli.stack import Deployment
 
 # AWS takes about a minute to enable or disable a mapping, and refuses other changes meanwhile.
 PATIENCE_SECONDS = 180.0

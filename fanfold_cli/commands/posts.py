@@ -10,7 +10,10 @@ import typer
 from fanfold import answers, clock
 from fanfold.contract import MAX_IDEMPOTENCY_KEY_CHARS
 from fanfold.fanout.row import CHANNEL, COMPLETE, ENDED, STALLED
-from fanfold_cli.console import (
+from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
+from fanfold_cli.progress import progress_bar, waiting_for
+from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import (
     ExpectedError,
     counted,
     failing_with,
@@ -19,9 +22,6 @@ from fanfold_cli.console import (
     print_values,
     say,
 )
-from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
-from fanfold_cli.progress import progress_bar, waiting_for
-from fanfold_cli.stack import Deployment
 from fanfold_cli.users.acting import (
     BodyOption,
     RefId,

@@ -10,14 +10,6 @@ import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold_cli.aws import check_credentials
-from fanfold_cli.console import (
-    ExpectedError,
-    counted,
-    interrupted_with,
-    print_json,
-    print_result,
-    say,
-)
 from fanfold_cli.local import context as contexts
 from fanfold_cli.options import ContextOption, JsonOption
 from fanfold_cli.preflight import checks
@@ -28,6 +20,14 @@ from fanfold_cli.preflight.synthesis import synthesize
 from fanfold_cli.preflight.wanted import Wanted
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import aws_region
+from fanfold_cli.terminal import (
+    ExpectedError,
+    counted,
+    interrupted_with,
+    print_json,
+    print_result,
+    say,
+)
 from fanfold_client.connections import is_loopback
 
 

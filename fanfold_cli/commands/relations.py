@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fanfold_cli.console import failing_with, print_json, say
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import failing_with, print_json, say
 from fanfold_cli.users.acting import PublisherId, UserOption, check_user, client_of
 from fanfold_client import Failed, Fanfold
 

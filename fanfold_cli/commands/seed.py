@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from fanfold.follows.wishes import Follow
-from fanfold_cli.console import ask, counted, interrupted_with, print_json, print_result, say
 from fanfold_cli.follows import graph, seeding
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import ask, counted, interrupted_with, print_json, print_result, say
 from fanfold_cli.usage import WrongUsage
 
 

@@ -12,7 +12,10 @@ from fanfold.follows.levels import LEVEL_SECONDS
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import RingRead
 from fanfold.follows.sharding import PARTITION_WRITES
-from fanfold_cli.console import (
+from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
+from fanfold_cli.publishers.shards import ShardReport, shards_at
+from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import (
     ExpectedError,
     WrongValue,
     ask,
@@ -22,9 +25,6 @@ from fanfold_cli.console import (
     print_result,
     say,
 )
-from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
-from fanfold_cli.publishers.shards import ShardReport, shards_at
-from fanfold_cli.stack import Deployment
 
 app = typer.Typer(
     help="The write shards of publishers. Level L has 2^L shards, and each takes "

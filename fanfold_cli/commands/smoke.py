@@ -8,9 +8,9 @@ import typer
 
 from fanfold import names
 from fanfold.aws.queues import WorkQueue
-from fanfold_cli.console import ExpectedError, WrongValue, print_json, print_result, say
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import ExpectedError, WrongValue, print_json, print_result, say
 from fanfold_cli.users.smoke import Smoke, Step
 from fanfold_client import Fanfold, pool_for
 

@@ -8,7 +8,10 @@ import typer
 from fanfold import clock, json_text
 from fanfold.answers import TimelineEntry, TimelinePage
 from fanfold.contract import MAX_LIMIT
-from fanfold_cli.console import (
+from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
+from fanfold_cli.progress import waiting_for
+from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import (
     INTERRUPTED,
     ExpectedError,
     counted,
@@ -19,9 +22,6 @@ from fanfold_cli.console import (
     printable,
     say,
 )
-from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
-from fanfold_cli.progress import waiting_for
-from fanfold_cli.stack import Deployment
 from fanfold_cli.users.acting import UserOption, check_user, client_of
 from fanfold_client import Entries, Failed
 

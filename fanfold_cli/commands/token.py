@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from fanfold_cli.console import print_json, print_result, say
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import print_json, print_result, say
 from fanfold_cli.users.acting import check_user
 from fanfold_cli.users.sign_in import Signed, sign_in
 

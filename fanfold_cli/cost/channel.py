@@ -12,7 +12,6 @@ from fanfold.channels.head import MOST
 from fanfold.channels.known_head import HEAD_SECONDS, JITTER
 from fanfold.channels.windows import WINDOW
 from fanfold.follows.density import SAMPLE_EDGES
-from fanfold_cli.console import dollars, number_table
 from fanfold_cli.cost.prices import PRICES
 from fanfold_cli.cost.publish import (
     ACCEPT_UNITS,
@@ -22,6 +21,7 @@ from fanfold_cli.cost.publish import (
     UNIT_BYTES,
     Publish,
 )
+from fanfold_cli.terminal import dollars, number_table
 
 if TYPE_CHECKING:
     from rich.table import Table

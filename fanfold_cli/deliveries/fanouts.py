@@ -15,9 +15,9 @@ from fanfold.fanout.row import ABANDONED, STALLED, Fanout
 from fanfold.fanout.status import status_of
 from fanfold.messages import PlanFanout
 from fanfold.sweep.open_fanouts import OpenFanouts
-from fanfold_cli.console import print_result, say
 from fanfold_cli.progress import Bar
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import print_result, say
 
 
 @dataclass(frozen=True)

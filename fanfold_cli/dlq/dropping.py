@@ -14,12 +14,12 @@ from fanfold.aws.dead_letters import CONTRACT, MAX_MESSAGE_BYTES, DeadLetter
 from fanfold.messages import first_message_id
 from fanfold.senders import chain
 from fanfold_cli import kept_file
-from fanfold_cli.console import ExpectedError, ask, counted, failing_with, interrupted_with, say
 from fanfold_cli.dlq import move_tasks
 from fanfold_cli.dlq.letters import MAX_LETTERS, QUEUES, Held, holding, not_found
 from fanfold_cli.dlq.redriving import send_back, why_it_stays
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import ExpectedError, ask, counted, failing_with, interrupted_with, say
 
 # What dropping a letter means, by what it is.
 ORDER = "nothing is lost: SWEEP asks again for what is pending, or `fanfold fanout abandon` ends it"

@@ -13,9 +13,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from fanfold import clock, names, times
 from fanfold.aws import dead_letters
 from fanfold.aws.dead_letters import Count, DeadLetter, DeadLetterQueue
-from fanfold_cli.console import ExpectedError, counted, print_result, printable
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import ExpectedError, counted, print_result, printable
 
 QUEUES = {queue.name.lower(): queue for queue in names.QUEUES}
 # Enough to read 10,000 letters and to think a question over. If the command is killed, its letters

@@ -7,8 +7,8 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import names
-from fanfold_cli.console import ExpectedError, counted, say
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import ExpectedError, counted, say
 
 # The highest rate of a task.
 MAX_RATE = 500

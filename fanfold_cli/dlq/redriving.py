@@ -18,7 +18,6 @@ from fanfold import clock, contract, names
 from fanfold.aws import dead_letters
 from fanfold.aws.dead_letters import CONTRACT, DeadLetter, DeadLetterQueue
 from fanfold.errors import Unsent
-from fanfold_cli.console import ExpectedError, counted, say
 from fanfold_cli.dlq import move_tasks
 from fanfold_cli.dlq.letters import (
     HIDDEN_SECONDS,
@@ -29,6 +28,7 @@ from fanfold_cli.dlq.letters import (
 )
 from fanfold_cli.progress import Bar, progress_bar
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import ExpectedError, counted, say
 
 # Some seconds of moving letters, ten a call. SQS moves 500 a second, but those that break the
 # contract as well, which then come back.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fanfold.doctor.findings import EXAMPLES, Difference, Report, Snapshot
-from fanfold_cli.console import counted, print_result, say
+from fanfold_cli.terminal import counted, print_result, say
 
 MEANINGS = {
     Difference.MISSING: "follows without an edge: the publisher's posts do not arrive",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fanfold.contract import MAX_ID_CHARS
 from fanfold.ids import is_id
-from fanfold_cli.console import ExpectedError
+from fanfold_cli.terminal import ExpectedError
 
 # The followers of a publisher fall with this power of its rank, as in social networks: the second
 # has 0.44 times the followers of the first, the twentieth 0.03 times.

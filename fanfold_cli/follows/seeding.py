@@ -28,7 +28,11 @@ from fanfold.follows.sharding import NotGrown, Shards
 from fanfold.follows.wishes import Follow
 from fanfold.messages import BackfillRelation
 from fanfold.settings import Settings
-from fanfold_cli.console import (
+from fanfold_cli.cost.follow import ORDERS_PER_WORKER, FirstFollow
+from fanfold_cli.follows.graph import Graph
+from fanfold_cli.progress import progress_bar
+from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import (
     ExpectedError,
     WrongValue,
     counted,
@@ -38,10 +42,6 @@ from fanfold_cli.console import (
     interrupted_with,
     say,
 )
-from fanfold_cli.cost.follow import ORDERS_PER_WORKER, FirstFollow
-from fanfold_cli.follows.graph import Graph
-from fanfold_cli.progress import progress_bar
-from fanfold_cli.stack import Deployment
 
 T = TypeVar("T")
 

@@ -19,8 +19,8 @@ from fanfold.errors import BadInput, FanfoldError, TooManyFollows
 from fanfold.follows.follow import Following
 from fanfold.ids import is_id
 from fanfold_cli import kept_file
-from fanfold_cli.console import ExpectedError, failing_with
 from fanfold_cli.progress import progress_bar
+from fanfold_cli.terminal import ExpectedError, failing_with
 
 # `at` is when the difference was confirmed.
 FIELDS = ("user_id", "publisher_id", "what", "at")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from fanfold_cli.console import ExpectedError
+from fanfold_cli.terminal import ExpectedError
 
 # What the app is made of: what CDK runs, what that imports, what it bundles, and which versions its
 # tools have. A log or a file of letters beside them changes nothing.

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fanfold_cli import aws
-from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import context
 from fanfold_cli.local.home import CHECKOUT, Home
+from fanfold_cli.terminal import ExpectedError
 
 # Names a CDK executable to use instead of the one in node_modules.
 CDK_VARIABLE = "FANFOLD_CDK"

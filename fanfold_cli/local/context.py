@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from fanfold_cli.console import WrongValue
+from fanfold_cli.terminal import WrongValue
 
 Values = Mapping[str, str]
 

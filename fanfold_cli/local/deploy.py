@@ -12,13 +12,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import names
 from fanfold_cli import aws
-from fanfold_cli.console import ExpectedError, counted, interrupted_with, say
 from fanfold_cli.local import assembly, context, engine, gaps
 from fanfold_cli.local.cdk import Cdk, find_executable
 from fanfold_cli.local.home import CHECKOUT, IS_CHECKOUT, EngineState, Home
 from fanfold_cli.local.template import API_TYPE, entry_days, forgotten_days, lost_tables
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment, outputs_of
+from fanfold_cli.terminal import ExpectedError, counted, interrupted_with, say
 
 # A working day: enough for a developer, and a forgotten engine ends by itself.
 LIFETIME_HOURS = 8.0

@@ -14,9 +14,9 @@ import urllib.request
 from datetime import UTC, datetime, timedelta
 
 from fanfold_cli import aws
-from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import processes
 from fanfold_cli.local.home import EngineState, Home
+from fanfold_cli.terminal import ExpectedError
 
 LOOPBACK = "127.0.0.1"
 # Lower ports are reserved for the system.

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import template as templates
+from fanfold_cli.terminal import ExpectedError
 
 ClientOf = Callable[[str], Any]
 

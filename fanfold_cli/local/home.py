@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from fanfold_cli import aws
-from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import processes
+from fanfold_cli.terminal import ExpectedError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 # Where the packages are installed from a wheel, there is no app: the user has one.

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, MIN_CONCURRENCY, room_of
-from fanfold_cli.console import counted
 from fanfold_cli.local.template import forgotten_days
 from fanfold_cli.preflight.wanted import Slack, Wanted
+from fanfold_cli.terminal import counted
 
 RECOVERY = "docs/recovery.md"
 

@@ -8,10 +8,10 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import assembly
 from fanfold_cli.local.cdk import find_executable
 from fanfold_cli.local.home import CHECKOUT
+from fanfold_cli.terminal import ExpectedError
 
 # It takes about ten seconds.
 TIMEOUT_SECONDS: Final = 120

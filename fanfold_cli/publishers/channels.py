@@ -12,10 +12,10 @@ from fanfold.follows.density import Estimate
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.followers import COUNT_READS
 from fanfold.follows.publishers_table import PublishersTable
-from fanfold_cli.console import ExpectedError, counted, print_result
 from fanfold_cli.cost.publish import Publish
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import ExpectedError, counted, print_result
 
 # As docs/operations.md advises it: nobody has so many followers, so PLAN adds no channel.
 BY_HAND = "-c channel_threshold=1000000000"

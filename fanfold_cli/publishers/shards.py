@@ -13,8 +13,8 @@ from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import Read
 from fanfold.follows.sharding import Shards
-from fanfold_cli.console import counted, print_result, say
 from fanfold_cli.progress import Bar, progress_bar
+from fanfold_cli.terminal import counted, print_result, say
 
 # Shards counted concurrently.
 THREADS = 8

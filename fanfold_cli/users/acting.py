@@ -9,8 +9,8 @@ import typer
 from fanfold import clock, contract, json_text
 from fanfold.errors import BadInput
 from fanfold.ids import is_id
-from fanfold_cli.console import ExpectedError, WrongValue, say
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import ExpectedError, WrongValue, say
 from fanfold_cli.usage import WrongUsage
 from fanfold_client import Failed, Fanfold, checks
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fanfold import clock, names
-from fanfold_cli.console import ExpectedError, failing_with
 from fanfold_cli.progress import waiting_for
+from fanfold_cli.terminal import ExpectedError, failing_with
 
 if TYPE_CHECKING:
     from fanfold_cli.stack import Deployment

@@ -10,8 +10,8 @@ from fanfold import clock, contract
 from fanfold.aws.queues import WorkQueue
 from fanfold.errors import FanfoldError
 from fanfold.messages import Message
-from fanfold_cli.console import ExpectedError
 from fanfold_cli.progress import waiting_for
+from fanfold_cli.terminal import ExpectedError
 from fanfold_client import Failed, Fanfold, Refused
 
 POLL_SECONDS: Final = 0.5

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from aws_model.clock import Clock
-from aws_model.dynamodb.capacity import Meter, Throttle
-from aws_model.dynamodb.client import Client
-from aws_model.dynamodb.database import Database
-from aws_model.dynamodb.tables import ALL, Hooks, IndexSchema, KeySchema, TableSchema
 from fanfold.aws.items import number, text
+from proof.model.clock import Clock
+from proof.model.dynamodb.capacity import Meter, Throttle
+from proof.model.dynamodb.client import Client
+from proof.model.dynamodb.database import Database
+from proof.model.dynamodb.tables import ALL, Hooks, IndexSchema, KeySchema, TableSchema
 
 KB = 1024
 NOTES = TableSchema(

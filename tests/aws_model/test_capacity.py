@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from aws_model.dynamodb.capacity import READ, WRITE, read_units, write_units
-from aws_model.dynamodb.values import from_wire, item_from_wire, size_of, size_of_item
+from proof.model.dynamodb.capacity import READ, WRITE, read_units, write_units
+from proof.model.dynamodb.values import from_wire, item_from_wire, size_of, size_of_item
 from tests.aws_model.model import KB, Model, note, sized
 
 

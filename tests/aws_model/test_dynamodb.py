@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ParamValidationError
 
-from aws_model.dynamodb.tables import Hooks
+from proof.model.dynamodb.tables import Hooks
 from tests.aws_model.model import KB, Model, note, sized
 
 

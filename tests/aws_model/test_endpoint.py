@@ -18,13 +18,13 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError
 
 import fanfold.aws.boto  # noqa: F401 - it says which of botocore's errors are transient
-from aws_model import clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb import database
-from aws_model.endpoint import Answer, Request, answering_from, late, serving
-from aws_model.faults import OTHERS, FaultyBatches, Rates
-from aws_model.sqs import client as sqs
 from fanfold.aws.retries import is_transient
+from proof.model import clock
+from proof.model.dynamodb import client as dynamodb
+from proof.model.dynamodb import database
+from proof.model.endpoint import Answer, Request, answering_from, late, serving
+from proof.model.faults import OTHERS, FaultyBatches, Rates
+from proof.model.sqs import client as sqs
 
 pytestmark = pytest.mark.network
 ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1}, proxies={})

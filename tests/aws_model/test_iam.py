@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from aws_model.iam import (
+from proof.model.iam import (
     OF_WRITERS,
     VIA_SERVICE,
     Need,
@@ -15,7 +15,7 @@ from aws_model.iam import (
     needs,
     needs_of_key,
 )
-from aws_model.sqs.messages import REGION
+from proof.model.sqs.messages import REGION
 
 TABLE, INDEX = arn("dynamodb", "table/T"), arn("dynamodb", "table/T/index/i")
 QUEUE, KEY = arn("sqs", "q"), arn("kms", "key/k")

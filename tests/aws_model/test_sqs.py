@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from aws_model.clock import Clock
-from aws_model.sqs.client import Client, Queues
-from aws_model.sqs.messages import MAX_MESSAGE_BYTES
-from aws_model.sqs.queues import Hooks, Redrive
+from proof.model.clock import Clock
+from proof.model.sqs.client import Client, Queues
+from proof.model.sqs.messages import MAX_MESSAGE_BYTES
+from proof.model.sqs.queues import Hooks, Redrive
 
 
 class Model:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from aws_model.clock import Clock
-from aws_model.dynamodb.capacity import THROTTLING, Limits, Resource, Throttle
 from fanfold.aws.retries import is_transient
+from proof.model.clock import Clock
+from proof.model.dynamodb.capacity import THROTTLING, Limits, Resource, Throttle
 from tests.aws_model.model import KB, Model, note
 
 SMALL = Limits(partitions=1, partition_writes=10, partition_reads=10)

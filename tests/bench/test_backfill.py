@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from bench import runner
-from bench.backfill.races import race
-from bench.backfill.rush import PUBLISHES, Plan, rush
-from bench.backfill.system import Way
 from fanfold.follows.looks import POSTS_WHEN_LATE
 from fanfold.settings import Settings
+from proof.bench import runner
+from proof.bench.backfill.races import race
+from proof.bench.backfill.rush import PUBLISHES, Plan, rush
+from proof.bench.backfill.system import Way
 
 
 @pytest.mark.slow

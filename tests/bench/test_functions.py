@@ -10,10 +10,10 @@ import pytest
 
 from fanfold import names
 from fanfold.messages import Message
-from simulation.scheduler import Scheduler
-from simulation.timed.mappings import COLD_START_SECONDS, Arrived, Environments
-from simulation.timed.system import System
-from simulation.timed.tasks import Threads, side_by_side
+from proof.simulation.scheduler import Scheduler
+from proof.simulation.timed.mappings import COLD_START_SECONDS, Arrived, Environments
+from proof.simulation.timed.system import System
+from proof.simulation.timed.tasks import Threads, side_by_side
 
 Kept = list[str]
 

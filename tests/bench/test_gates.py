@@ -1,7 +1,7 @@
 """The paired benches, run short: each figure reaches 70 % of its target, on whatever machine.
 
 Ratios only: both contestants are measured in the same minute on the same machine, so a slow or busy
-one changes little. What is asked for in full is in bench/, and measured by `make bench`.
+one changes little. What is asked for in full is in proof/bench/, and measured by `make bench`.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.figures import Figure
+from proof.bench.figures import Figure
 
 ROOT = Path(__file__).parents[2]
 SHARE = 0.7
@@ -29,7 +29,7 @@ TIMEOUT_SECONDS = 120
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_paired_bench_reaches_most_of_its_targets(name: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-P", "-m", "bench", name, "--short", "--json"],
+        [sys.executable, "-P", "-m", "proof.bench", name, "--short", "--json"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import report, runner
-from bench.__main__ import main
-from bench.charts import draw
-from bench.figures import Bars, Better, Chart, Figure, Lines, Result, Row
+from proof.bench import report, runner
+from proof.bench.__main__ import main
+from proof.bench.charts import draw
+from proof.bench.figures import Bars, Better, Chart, Figure, Lines, Result, Row
 
 BARS = Bars(title="CPU", unit="µs", bars={"ours": 1.4, "theirs": 62.7})
 LINES = Lines(title="Growth", x="followed", y="ms", lines={"ours": [(1, 5.0), (5_000, 5.0)]})

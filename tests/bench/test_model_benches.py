@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from aws_model.clock import Clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.capacity import Limits, Meter, Throttle
-from aws_model.dynamodb.database import Database
-from bench import runner
-from bench.figures import Figure
 from fanfold import names
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Read
 from fanfold.timeline.entries import Entries, Entry
-from simulation.schemas import schema_of
-from simulation.timed.sockets import in_virtual_time, over_sockets
-from simulation.timed.system import POST, PUBLISHER, System
-from simulation.timed.tables import CountedTimelines, follow, make_up_followers
+from proof.bench import runner
+from proof.bench.figures import Figure
+from proof.model.clock import Clock
+from proof.model.dynamodb import client as dynamodb
+from proof.model.dynamodb.capacity import Limits, Meter, Throttle
+from proof.model.dynamodb.database import Database
+from proof.simulation.schemas import schema_of
+from proof.simulation.timed.sockets import in_virtual_time, over_sockets
+from proof.simulation.timed.system import POST, PUBLISHER, System
+from proof.simulation.timed.tables import CountedTimelines, follow, make_up_followers
 
 GATE = 0.7
 ENTRY = Entry("2026-11-20T18:00:00.000Z#post", "ada", 1_800_000_000)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from aws_model.dynamodb.capacity import Limits
-from bench.ordinary.bench import OURS, WAYS, of_a_batch, publish
-from bench.ordinary.plain import Plain
-from bench.ordinary.two_hops import TwoHops
 from fanfold import names
-from simulation.timed.system import POST, PUBLISHER, System
-from simulation.timed.tables import follow
+from proof.bench.ordinary.bench import OURS, WAYS, of_a_batch, publish
+from proof.bench.ordinary.plain import Plain
+from proof.bench.ordinary.two_hops import TwoHops
+from proof.model.dynamodb.capacity import Limits
+from proof.simulation.timed.system import POST, PUBLISHER, System
+from proof.simulation.timed.tables import follow
 
 CAPACITY = 40_000
 # Takes 400 entries a second, of which a second's worth at once.

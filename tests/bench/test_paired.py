@@ -1,6 +1,6 @@
 """Paired measuring: the order of the blocks, and the ratio of their times."""
 
-from bench.paired import Contestant, compare, paired
+from proof.bench.paired import Contestant, compare, paired
 
 
 def test_the_contestants_take_turns_as_a_b_b_a_and_are_made_ready_for_what_is_measured() -> None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from bench import runner
-from bench.shards.rush import Plan, Rush
-from simulation.timed.system import PUBLISHER
+from proof.bench import runner
+from proof.bench.shards.rush import Plan, Rush
+from proof.simulation.timed.system import PUBLISHER
 
 # A little more than one partition takes, for a little longer than the wait before a growth.
 SMALL = Plan(follows_per_second=1_600, seconds=8, containers=20)

@@ -7,9 +7,6 @@ from typing import Any
 import boto3
 import pytest
 
-from bench import clients, doors, stub_data
-from bench.endpoint import TOKEN_CHARS, stub
-from bench.fresh import answer
 from fanfold import clock
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import COMPLETE, DELIVERING
@@ -20,6 +17,9 @@ from fanfold.ids import split_sort_key
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.source import Range
+from proof.bench import clients, doors, stub_data
+from proof.bench.endpoint import TOKEN_CHARS, stub
+from proof.bench.fresh import answer
 
 FOLLOWERS = 60
 
@@ -130,7 +130,7 @@ def test_a_plain_function_makes_the_calls_of_ours(
     with stub() as running:
         for key, value in running.environment().items():
             monkeypatch.setenv(key, value)
-        for door in (f"functions.{module}", f"bench.cold_start.plain_{name}"):
+        for door in (f"functions.{module}", f"proof.bench.cold_start.plain_{name}"):
             answer(door, event)
             made[door] = Counter(running.operations())
     ours, theirs = made.values()

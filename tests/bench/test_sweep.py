@@ -7,14 +7,14 @@ from unittest.mock import patch
 
 import pytest
 
-from bench import runner
-from bench.sweep.bench import live_through
-from bench.sweep.cases import LARGE_SEGMENTS
-from bench.sweep.cost import Ledgers, costs
-from bench.sweep.lanes import NOISY_IN_FLIGHT, Order, Queue
-from bench.sweep.world import PLAN, Case, Post, Traffic
 from fanfold.sweep import sweep
 from fanfold.sweep.remedy import Remedy
+from proof.bench import runner
+from proof.bench.sweep.bench import live_through
+from proof.bench.sweep.cases import LARGE_SEGMENTS
+from proof.bench.sweep.cost import Ledgers, costs
+from proof.bench.sweep.lanes import NOISY_IN_FLIGHT, Order, Queue
+from proof.bench.sweep.world import PLAN, Case, Post, Traffic
 
 
 @pytest.mark.slow

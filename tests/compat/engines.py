@@ -18,12 +18,12 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from aws_model.clock import Clock
-from aws_model.dynamodb.client import Client
-from aws_model.dynamodb.database import Database
 from fanfold_cli.aws import LocalEndpoint
 from fanfold_cli.local import engine as local_engine
 from fanfold_cli.local.home import Home
+from proof.model.clock import Clock
+from proof.model.dynamodb.client import Client
+from proof.model.dynamodb.database import Database
 from tests.compat.calls import CREATIONS
 from tests.lifetimes import LIFETIME_HOURS
 

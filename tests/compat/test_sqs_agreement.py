@@ -18,9 +18,9 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from aws_model.clock import Clock
-from aws_model.sqs import client as sqs
 from fanfold_cli.aws import LocalEndpoint
+from proof.model.clock import Clock
+from proof.model.sqs import client as sqs
 from tests.compat.engines import MINISTACK, MOTO, client_of
 
 VISIBILITY_SECONDS = 30

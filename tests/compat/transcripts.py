@@ -10,8 +10,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from aws_model.dynamodb.values import number_text
 from fanfold.aws.answers import Refused
+from proof.model.dynamodb.values import number_text
 from tests.compat.calls import Call
 
 Answer = dict[str, Any]

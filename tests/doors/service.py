@@ -11,9 +11,9 @@ from unittest.mock import patch
 
 import pytest
 
-from aws_model.sqs.messages import Message
 from fanfold.aws import threads
 from fanfold.contract import Route
+from proof.model.sqs.messages import Message
 from tests import model, service
 from tests.service import EVENTS, QUEUES_URL, Answer, Clock, Json, Stage, request_of, settings
 

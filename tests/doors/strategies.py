@@ -9,11 +9,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from aws_model.sqs import messages
 from fanfold import contract, cursor, names
 from fanfold.contract import Route
 from fanfold.cursor import HASH_BYTES, MAX_SEEN, Cursor
 from fanfold.ids import ref_id_for
+from proof.model.sqs import messages
 from tests.doors.service import Json
 
 # Users and posts that there are (`seeded` in conftest.py), so that some of it is about something.

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from fanfold import contract
 from fanfold.ids import is_id
-from fanfold_cli.console import ExpectedError, WrongValue
 from fanfold_cli.dlq import dropping
 from fanfold_cli.dlq.letters import QUEUES
 from fanfold_cli.follows import graph
 from fanfold_cli.local import context as local_context
 from fanfold_cli.local.home import EngineState, Home
+from fanfold_cli.terminal import ExpectedError, WrongValue
 from infra.context import choose
 from infra.stage_checks import StageError
 from infra.stages import Stage

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from aws_model.sqs import client as sqs
 from fanfold import contract, names
 from fanfold.aws.dead_letters import DeadLetterQueue
 from fanfold.ids import ref_id_for
 from fanfold_cli.dlq.redriving import send_back
+from proof.model.sqs import client as sqs
 from tests.doors.service import QUEUES_URL, Doors, opened
 
 NEWS, OPERATOR, STRANGER = "AROANEWSNEWSNEWS", "AROAOPERATOROPER", "AROASTRANGERSTRA"

@@ -22,7 +22,7 @@ from fanfold_cli.follows.graph import Graph
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
-from simulation import worker_processes
+from proof.simulation import worker_processes
 from tests.e2e.clients import operate
 from tests.e2e.company import Company
 from tests.e2e.oracle import Reading, judge

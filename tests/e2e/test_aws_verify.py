@@ -9,12 +9,12 @@ from unittest.mock import patch
 import pytest
 from typer.testing import CliRunner
 
-from aws_verify import tables
-from aws_verify.__main__ import app
-from aws_verify.verdict import Row
 from fanfold import names
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
+from proof.aws_verify import tables
+from proof.aws_verify.__main__ import app
+from proof.aws_verify.verdict import Row
 
 pytestmark = pytest.mark.thorough
 

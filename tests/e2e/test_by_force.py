@@ -1,7 +1,7 @@
 """Delivery with faults, killed workers and copied messages, over real sockets.
 
-This module has its own engine. The workers of simulation/worker_processes.py replace the engine's
-poller for PLAN and DELIVER, and reach DynamoDB through aws_model/faults.py.
+This module has its own engine. The workers of proof/simulation/worker_processes.py replace the
+engine's poller for PLAN and DELIVER, and reach DynamoDB through proof/model/faults.py.
 """
 
 from collections import Counter
@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from aws_model import faults
-from aws_model.faults import Rates
 from fanfold import names
 from fanfold.fanout.ledger import Ledger
 from fanfold.follows.density import SAMPLE_EDGES
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
-from simulation import worker_processes
+from proof.model import faults
+from proof.model.faults import Rates
+from proof.simulation import worker_processes
 from tests.e2e.clients import (
     entries,
     eventually,

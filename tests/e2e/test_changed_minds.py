@@ -6,7 +6,7 @@ may count either way (docs/reliability.md).
 
 What the local engine cannot show: its indexes never lag behind their tables, so no post that races
 with a follow is missed by the first look of a backfill, and none needs the second. The simulation
-and `bench/backfill` show that. Nor does it ever read an old version, whatever a read asks for.
+and `proof/bench/backfill` show it. Nor does it ever read an old version, whatever a read asks for.
 """
 
 from __future__ import annotations

@@ -20,13 +20,13 @@ from typing import Any
 
 import pytest
 
+from fanfold_cli.console import server
+from fanfold_cli.console.operating import Operator
+from fanfold_cli.console.views import GOOD, HURT, INFO, Depth, Event, Headline
+from fanfold_cli.console.watching import first_state
 from fanfold_cli.local.home import CHECKOUT, Home
 from fanfold_cli.stack import Deployment
-from fanfold_console import server
-from fanfold_console.hurt.building import home_beside
-from fanfold_console.operating import Operator
-from fanfold_console.views import GOOD, HURT, INFO, Depth, Event, Headline
-from fanfold_console.watching import first_state
+from proof.hurt.building import home_beside
 from tests.e2e.clients import User, eventually
 from tests.unit.test_console_operating import Shell
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from contract_docs import files
 from fanfold import contract
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import User, eventually, send
+from tools.contract_docs import files
 
 HERE = Path(__file__).parent
 MAX_SECONDS = 600

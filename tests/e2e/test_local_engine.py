@@ -20,11 +20,11 @@ from typer.testing import CliRunner
 
 from fanfold import names
 from fanfold_cli.app import app
-from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import deploy, processes
 from fanfold_cli.local import engine as engines
 from fanfold_cli.local.home import CHECKOUT, EngineState, Home
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import ExpectedError
 from tests.e2e.clients import User, eventually
 
 pytestmark = pytest.mark.thorough

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from aws_model.iam import Need, arn
-from aws_model.sqs.messages import ACCOUNT, REGION
 from fanfold import names
+from proof.model.iam import Need, arn
+from proof.model.sqs.messages import ACCOUNT, REGION
 from tests.infra.template import Template, functions, of_type, variables
 
 PSEUDO = {"AWS::Region": REGION, "AWS::AccountId": ACCOUNT, "AWS::Partition": "aws"}

@@ -23,10 +23,10 @@ from fanfold_cli import aws
 from fanfold_cli.app import app
 from fanfold_cli.commands import preflight as command
 from fanfold_cli.commands.preflight import ordinary_deploy
-from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import assembly
 from fanfold_cli.preflight import synthesis
 from fanfold_cli.preflight.wanted import Wanted
+from fanfold_cli.terminal import ExpectedError
 from infra.context import choose
 from infra.stack import FanfoldStack
 from tests.commands import Ran

@@ -18,7 +18,10 @@ from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 
-from aws_model.iam import (
+from fanfold import names
+from fanfold.channels.head import HEAD
+from infra import Network
+from proof.model.iam import (
     LEADING_KEYS,
     SOURCE_FUNCTION,
     Grant,
@@ -28,12 +31,9 @@ from aws_model.iam import (
     is_allowed,
     needs_of_key,
 )
-from aws_model.sqs.messages import ACCOUNT
-from fanfold import names
-from fanfold.channels.head import HEAD
-from infra import Network
-from simulation.__main__ import run
-from simulation.lambdas import installed
+from proof.model.sqs.messages import ACCOUNT
+from proof.simulation.__main__ import run
+from proof.simulation.lambdas import installed
 from tests.infra.foreign import embed
 from tests.infra.policies import needed_by_the_service, policies
 from tests.infra.template import Template, of_type, template_of

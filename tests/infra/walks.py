@@ -8,9 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-from aws_model import errors
-from aws_model.dynamodb.capacity import PROVISIONED, Reason, throttled
-from aws_model.iam import LEADING_KEYS, SOURCE_FUNCTION, Need, arn, needs
 from fanfold import clock, contract, names
 from fanfold.aws.items import text
 from fanfold.channels.head import HEAD
@@ -18,13 +15,16 @@ from fanfold.channels.head_table import HeadTable
 from fanfold.errors import PostRetracted, TooManyRequests, TryLater
 from fanfold.follows.sharding import HOT_KEY_RANGE
 from fanfold.ids import ref_id_for, sort_key
-from simulation import clients
-from simulation.channels import Stage
-from simulation.clients import running, tables_of
-from simulation.kinds.undisturbed import calm
-from simulation.lambdas import BY_HAND, installed, queue_url
-from simulation.requests import call, send
-from simulation.world import World
+from proof.model import errors
+from proof.model.dynamodb.capacity import PROVISIONED, Reason, throttled
+from proof.model.iam import LEADING_KEYS, SOURCE_FUNCTION, Need, arn, needs
+from proof.simulation import clients
+from proof.simulation.channels import Stage
+from proof.simulation.clients import running, tables_of
+from proof.simulation.kinds.undisturbed import calm
+from proof.simulation.lambdas import BY_HAND, installed, queue_url
+from proof.simulation.requests import call, send
+from proof.simulation.world import World
 
 Record = dict[str, set[Need]]
 

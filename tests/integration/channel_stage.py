@@ -6,9 +6,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from aws_model.clock import START_MS, Clock
-from aws_model.dynamodb.capacity import READ, Meter
-from aws_model.dynamodb.tables import Hooks
 from fanfold import cursor, names, times
 from fanfold.aws.items import number, text
 from fanfold.aws.threads import together
@@ -23,6 +20,9 @@ from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
 from fanfold.timeline.readers import Readers
 from fanfold.timeline.sight import Sights
+from proof.model.clock import START_MS, Clock
+from proof.model.dynamodb.capacity import READ, Meter
+from proof.model.dynamodb.tables import Hooks
 from tests.stores import client_of
 
 READER = "b0b00000-0000-4000-8000-000000000001"

@@ -20,20 +20,20 @@ from botocore.stub import Stubber
 from moto import mock_aws
 from typer.testing import CliRunner
 
-from aws_verify import measures, own_stack, tables, troubles, watch
-from aws_verify.__main__ import app
-from aws_verify.course import Course
-from aws_verify.measures import WRITES, Query
-from aws_verify.own_stack import TAG, OwnStack
-from aws_verify.people import People
-from aws_verify.report import Report
-from aws_verify.runs import Run
-from aws_verify.script import HTTP, QUEUE, Post, Record
-from aws_verify.verdict import judge
 from fanfold import names
 from fanfold_cli.aws import LocalEndpoint
-from fanfold_cli.console import ExpectedError
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import ExpectedError
+from proof.aws_verify import measures, own_stack, tables, troubles, watch
+from proof.aws_verify.__main__ import app
+from proof.aws_verify.course import Course
+from proof.aws_verify.measures import WRITES, Query
+from proof.aws_verify.own_stack import TAG, OwnStack
+from proof.aws_verify.people import People
+from proof.aws_verify.report import Report
+from proof.aws_verify.runs import Run
+from proof.aws_verify.script import HTTP, QUEUE, Post, Record
+from proof.aws_verify.verdict import judge
 from tests.commands import Stack, outputs
 from tests.integration.test_cli_pause import FakeLambda as Lanes
 from tests.service import HANDLERS, REGION, Clock, System
@@ -180,7 +180,7 @@ def test_the_stack_of_another_run_is_never_removed_not_even_with_a_yes(
 @pytest.fixture
 def own_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """The run has the tag of the stacks that these tests make for it."""
-    monkeypatch.setattr("aws_verify.runs.run_of", lambda *_: BEGAN)
+    monkeypatch.setattr("proof.aws_verify.runs.run_of", lambda *_: BEGAN)
 
 
 def once_half_made(
@@ -195,7 +195,7 @@ def once_half_made(
             times.append(time.monotonic())
             happens()
 
-    monkeypatch.setattr("aws_verify.own_stack.time.sleep", look)
+    monkeypatch.setattr("proof.aws_verify.own_stack.time.sleep", look)
     return times
 
 
@@ -257,7 +257,8 @@ def test_a_run_under_nohup_goes_on_without_its_terminal(
     cdk("sleep 0.5; exit 3")
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     monkeypatch.setattr(
-        "aws_verify.own_stack.time.sleep", lambda _seconds: os.kill(os.getpid(), signal.SIGHUP)
+        "proof.aws_verify.own_stack.time.sleep",
+        lambda _seconds: os.kill(os.getpid(), signal.SIGHUP),
     )
     try:
         exit_code, _ = run(NAME, "--yes", "--to", str(tmp_path))
@@ -470,7 +471,7 @@ def test_a_trouble_that_is_interrupted_while_it_begins_is_put_back(
     fake, table = FakeLambda(), FakeTable()
     before = fake.state(), table.maximum
     sleep = Mock(side_effect=[KeyboardInterrupt, *[None] * 99])
-    monkeypatch.setattr("aws_verify.troubles.time.sleep", sleep)
+    monkeypatch.setattr("proof.aws_verify.troubles.time.sleep", sleep)
     with pytest.raises(KeyboardInterrupt), trouble(stack_of(lambda_=fake, dynamodb=table)):
         pass
     assert sleep.called
@@ -517,7 +518,7 @@ def test_sums_of_cloudwatch_are_awaited_until_all_writes_are_counted(
             if len(waits) == 1:  # the last minute comes late
                 count("AWS/DynamoDB", WRITES, 40.0, TableName="t")
 
-        monkeypatch.setattr("aws_verify.measures.time.sleep", wait)
+        monkeypatch.setattr("proof.aws_verify.measures.time.sleep", wait)
         sums, complete = measures.read(stack, asked, began=began, rows=100)
         assert complete
         assert sums[names.TIMELINES.name, WRITES] == 100
@@ -588,7 +589,7 @@ def test_what_does_not_arrive_is_explained_given_up_and_named(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("aws_verify.watch.time.sleep", lambda _seconds: clock.advance(5))
+    monkeypatch.setattr("proof.aws_verify.watch.time.sleep", lambda _seconds: clock.advance(5))
     monkeypatch.setattr(watch, "ASK_SECONDS", 0.0)
     lose_an_entry(system)
     record = Record("v1", (2,))

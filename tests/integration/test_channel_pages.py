@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from aws_model.clock import START_MS
-from aws_model.dynamodb.tables import Hooks
 from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.cursor import decode, hashed
 from fanfold.timeline import channel_union
 from fanfold.timeline.entries import Entry
-from simulation.scheduler import Scheduler, virtual_time
+from proof.model.clock import START_MS
+from proof.model.dynamodb.tables import Hooks
+from proof.simulation.scheduler import Scheduler, virtual_time
 from tests.integration.channel_stage import Stage, publisher
 
 PUBLISHERS = [publisher(each) for each in range(4)]

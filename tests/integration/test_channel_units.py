@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from aws_model.clock import START_MS
 from fanfold import cursor, names, times
 from fanfold.aws.items import binaries, expressions
 from fanfold.channels.head import MOST
@@ -16,7 +15,8 @@ from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.channels.windows import WINDOW
 from fanfold.cursor import Cursor
 from fanfold.timeline import marks
-from simulation.scheduler import Scheduler, virtual_time
+from proof.model.clock import START_MS
+from proof.simulation.scheduler import Scheduler, virtual_time
 from tests.integration.channel_stage import READER, Stage, publisher
 
 FOLLOWED = [publisher(each) for each in range(MOST)]

@@ -11,8 +11,8 @@ from botocore.credentials import AssumeRoleCredentialFetcher, AssumeRoleProvider
 from moto import mock_aws
 
 from fanfold_cli import aws, progress
-from fanfold_cli.console import ExpectedError
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import ExpectedError
 from tests.service import error
 
 CONFIG = """

@@ -161,7 +161,7 @@ def test_drop_wants_either_ids_or_a_whole_queue(
 def test_the_question_says_what_dropping_means(
     system: System, sqs: Sqs, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
+    monkeypatch.setattr("fanfold_cli.terminal.has_terminal", lambda: True)
     monkeypatch.setattr("typer.confirm", lambda _question, *, err: not err)
     for body in (ORDER, ORDER, FOLLOW, "junk"):
         bury(system, "Publish", body)
@@ -315,7 +315,7 @@ def test_letters_that_were_held_while_the_machine_slept_are_not_dropped(
         system.clock.advance(HIDDEN_SECONDS)
         return err
 
-    monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
+    monkeypatch.setattr("fanfold_cli.terminal.has_terminal", lambda: True)
     monkeypatch.setattr("typer.confirm", sleep)
     ran = dlq(sqs, "drop", "--queue", "bulk", "--all")
     assert fails(ran, "visible to others again, so nothing more was done")

@@ -335,7 +335,7 @@ def test_a_resume_asks_again_where_somebody_has_paused_while_it_asked(
         ann("user/cid")
         return err
 
-    monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
+    monkeypatch.setattr("fanfold_cli.terminal.has_terminal", lambda: True)
     monkeypatch.setattr("typer.confirm", confirm)
     ann("user/cid")
     ran = run("resume", lambda_=fake)

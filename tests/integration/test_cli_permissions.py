@@ -16,10 +16,10 @@ from unittest.mock import patch
 import pytest
 from botocore.exceptions import ClientError
 
-from aws_model.iam import Need, arn, needs_of_key
-from aws_verify import tables as aws_verify
 from fanfold import names
 from fanfold_cli import aws
+from proof.aws_verify import tables as aws_verify
+from proof.model.iam import Need, arn, needs_of_key
 from tests.commands import FakeLambda, Stack, outputs, run, run_on
 from tests.integration.test_cli_channels import stack as with_channels
 from tests.integration.test_cli_drop import LINE

@@ -17,10 +17,10 @@ from fanfold import names
 from fanfold.errors import TryLater, Unsent
 from fanfold.follows.sharding import HOT_KEY_RANGE
 from fanfold_cli import aws
-from fanfold_cli.console import ExpectedError
 from fanfold_cli.follows import seeding
 from fanfold_cli.follows.graph import read
 from fanfold_cli.local.home import Home
+from fanfold_cli.terminal import ExpectedError
 from tests.commands import FakeLambda, Patched, Ran, Stack, outputs, run, throttled
 from tests.service import AT_MS, REGION, Clock, System, error
 

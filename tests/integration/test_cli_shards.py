@@ -202,7 +202,7 @@ def test_grow_of_a_publisher_that_nobody_follows_says_so_once_before_it_asks(
 
     with monkeypatch.context() as asking:
         asking.setattr("fanfold_cli.commands.shards.say", said.append)
-        asking.setattr("fanfold_cli.console.has_terminal", lambda: True)
+        asking.setattr("fanfold_cli.terminal.has_terminal", lambda: True)
         asking.setattr("fanfold_cli.commands.shards.typer.confirm", confirm)
         assert shards_of("grow", "ada", "--level", "1").exit_code == 0
     assert said.index(NOBODY) < said.index(f"{PLACE}: Grow 'ada' from level 0 to level 1?")

@@ -10,9 +10,9 @@ import pytest
 
 from fanfold import clock as product_clock
 from fanfold.rates import Rate
-from fanfold_cli import aws, console
+from fanfold_cli import aws, terminal
 from fanfold_cli.commands import timeline
-from fanfold_cli.console import INTERRUPTED
+from fanfold_cli.terminal import INTERRUPTED
 from fanfold_cli.users.acting import TOKEN_SECONDS, Token
 from fanfold_cli.users.sign_in import sign_in
 from tests.commands import Gateway, Ran, Stack, use
@@ -173,7 +173,7 @@ def test_a_sign_in_that_another_command_overtook_is_repeated(gateway: Gateway) -
     stack = Stack(REGION, None, gateway.outputs, {"cognito-idp": cognito})
     assert sign_in(stack, "alice").token
     overtaken[0] = 1000
-    with pytest.raises(console.ExpectedError, match="at the same time, again and again"):
+    with pytest.raises(terminal.ExpectedError, match="at the same time, again and again"):
         sign_in(stack, "alice")
 
 
@@ -322,7 +322,7 @@ def test_follow_prints_what_is_new_once_oldest_first_and_ends_quietly(
     events = (lambda: post("3"), lambda: None, lose, late, lambda: post("4", "5"))
     monkeypatch.setattr(product_clock, "sleep", Watched(gateway, *events).sleep)
     ran = use(gateway, "timeline", "--user", "bob", "--follow", "--json")
-    assert ran.exit_code == console.INTERRUPTED
+    assert ran.exit_code == terminal.INTERRUPTED
     assert lines(ran) == ["1", "2", "3", "late", "4", "5"]
     _, *said = ran.said.splitlines()
     assert [line.partition(";")[0] for line in said] == ["No answer yet", "There is no answer"]

@@ -12,14 +12,14 @@ from fanfold import names
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.ids import ref_id_for
 from fanfold_cli.commands.demo import Run
+from fanfold_cli.console import watching
+from fanfold_cli.console.stack_reading import LIMIT, SAMPLES
+from fanfold_cli.console.views import BUSY, GOOD, HURT, State
+from fanfold_cli.console.watching import Watching, first_state
 from fanfold_cli.follows.graph import Graph
-from fanfold_console import watching
-from fanfold_console.hurt import stage as hurt_stage
-from fanfold_console.hurt.meter import Meter
-from fanfold_console.hurt.stage import Stage
-from fanfold_console.stack_reading import LIMIT, SAMPLES
-from fanfold_console.views import BUSY, GOOD, HURT, State
-from fanfold_console.watching import Watching, first_state
+from proof.hurt import stage as hurt_stage
+from proof.hurt.meter import Meter
+from proof.hurt.stage import Stage
 from tests.commands import Stack, outputs
 from tests.service import ACCOUNT, POST, REGION, System
 

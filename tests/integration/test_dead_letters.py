@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from aws_model.clock import Clock
-from aws_model.sqs.client import Client, Queues
-from aws_model.sqs.queues import Hooks
 from fanfold import names
 from fanfold.aws.dead_letters import PAGE, DeadLetterQueue, DeadLetterReports
 from functions._worker import MAX_LOGGED_CHARS
+from proof.model.clock import Clock
+from proof.model.sqs.client import Client, Queues
+from proof.model.sqs.queues import Hooks
 from tests.service import VISIBILITY_SECONDS, System, error, event
 
 LAST, WAITS = "A message failed for the last time.", "A dead letter waits."

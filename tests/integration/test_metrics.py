@@ -11,11 +11,11 @@ from unittest.mock import patch
 
 import pytest
 
-from aws_model.cloudwatch import Alarm, MetricId
 from fanfold import names
 from fanfold.follows.sharding import NotGrown
 from functions._growth import report_growth
 from infra.service_alarms import GROWERS
+from proof.model.cloudwatch import Alarm, MetricId
 from tests.infra.pinned_alarms import synthesized
 from tests.infra.template import of_type, variables
 from tests.service import System, through_lanes

@@ -15,7 +15,7 @@ from unittest.mock import Mock
 import pytest
 
 from fanfold_cli.app import ENTRIES, GROW, OPERATE, START, USE
-from fanfold_cli.console import ExpectedError
+from fanfold_cli.terminal import ExpectedError
 from tests.commands import PLACE, FakeLambda, Ran, Stack, run_on, stack_with
 from tests.integration.test_cli_channels import stack as with_channels
 from tests.integration.test_cli_dlq import Sqs, bury, fails
@@ -272,7 +272,7 @@ def test_a_question_names_stack_account_and_region(
         asked.append(text)
         return not err
 
-    monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
+    monkeypatch.setattr("fanfold_cli.terminal.has_terminal", lambda: True)
     monkeypatch.setattr("typer.confirm", confirm)
     before = system.dump()
     ran = typed(system, command)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from aws_model.clock import START_MS
 from fanfold import names, times
 from fanfold.aws.items import binaries, number, text
 from fanfold.timeline import marks
@@ -16,7 +15,8 @@ from fanfold.timeline.entries import Entry
 from fanfold.timeline.picking import MAX_POSTS
 from fanfold.timeline.posts import Post
 from fanfold.timeline.unread import Unread
-from simulation.scheduler import Scheduler, virtual_time
+from proof.model.clock import START_MS
+from proof.simulation.scheduler import Scheduler, virtual_time
 from tests.integration.channel_stage import READER, RETENTION_DAYS, Stage, publisher
 
 ADA = publisher(1)

@@ -11,12 +11,6 @@ from typing import Any, cast
 
 import pytest
 
-from aws_model.clock import Clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.database import Database
-from aws_model.endpoint import Backend, answering_from, serving
-from aws_model.faults import OTHERS, FaultyBatches, Rates
-from aws_model.sqs import client as sqs
 from fanfold import clock, names
 from fanfold.aws import boto, curl
 from fanfold.aws.items import number, text
@@ -33,6 +27,12 @@ from fanfold.messages import DeliverSegment, parse
 from fanfold.settings import Settings
 from fanfold.timeline.posts import Posts
 from functions import _clients, _wiring
+from proof.model.clock import Clock
+from proof.model.dynamodb import client as dynamodb
+from proof.model.dynamodb.database import Database
+from proof.model.endpoint import Backend, answering_from, serving
+from proof.model.faults import OTHERS, FaultyBatches, Rates
+from proof.model.sqs import client as sqs
 from tests import service as system
 from tests.compat.calls import CREATIONS
 from tests.stores import POST, ROW

@@ -8,11 +8,11 @@ from unittest.mock import patch
 from fanfold import names
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.timeline.unread import Unread
-from simulation import reader_requests, requests
-from simulation.checks import backfills, markers, shown
-from simulation.history import Backfill
-from simulation.readers import MUTED, Listing, Marking
-from simulation.world import World
+from proof.simulation import reader_requests, requests
+from proof.simulation.checks import backfills, markers, shown
+from proof.simulation.history import Backfill
+from proof.simulation.readers import MUTED, Listing, Marking
+from proof.simulation.world import World
 from tests.simulation.spoilings import (
     POST,
     PUBLISHER,

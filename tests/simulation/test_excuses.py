@@ -16,25 +16,35 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from aws_model.sqs.messages import Message
 from fanfold import contract, names, times
 from fanfold.aws.items import expressions, number, text
 from fanfold.ids import ref_id_for
 from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
 from fanfold.sweep.open_fanouts import MEMORY_ID
-from simulation import commands, requests
-from simulation.actors import on_call
-from simulation.checks import alarms, edits, entries, follows, ledger, operated, posts, rows, work
-from simulation.checks.evidence import Evidence
-from simulation.clients import BotoClient
-from simulation.faults import BELATED_SECONDS, FREEZE_SECONDS
-from simulation.history import Operation
-from simulation.lambdas import dlq_url, installed, queue_url
-from simulation.liveness import Liveness
-from simulation.spans import Span
-from simulation.watch import Watch
-from simulation.world import World
+from proof.model.sqs.messages import Message
+from proof.simulation import commands, requests
+from proof.simulation.actors import on_call
+from proof.simulation.checks import (
+    alarms,
+    edits,
+    entries,
+    follows,
+    ledger,
+    operated,
+    posts,
+    rows,
+    work,
+)
+from proof.simulation.checks.evidence import Evidence
+from proof.simulation.clients import BotoClient
+from proof.simulation.faults import BELATED_SECONDS, FREEZE_SECONDS
+from proof.simulation.history import Operation
+from proof.simulation.lambdas import dlq_url, installed, queue_url
+from proof.simulation.liveness import Liveness
+from proof.simulation.spans import Span
+from proof.simulation.watch import Watch
+from proof.simulation.world import World
 from tests.simulation.spoilings import (
     EDITED,
     NOISE,

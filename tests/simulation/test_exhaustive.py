@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
-from aws_model.clock import START_MS
 from fanfold import names
-from mutants import listing
-from mutants.simulated import copy_with
-from simulation.exhaustive import posts
-from simulation.exhaustive.__main__ import SCOPES, Named, explore
-from simulation.exhaustive.calls import Call
-from simulation.exhaustive.deliveries import REF_ID, Delivery, delivery
-from simulation.exhaustive.doors import Sizes, installed
-from simulation.exhaustive.relations import Relation, Wish, relation
-from simulation.exhaustive.scopes import Scope
-from simulation.exhaustive.search import one_by_one, search
-from simulation.exhaustive.states import Kind, Letter, Step
-from simulation.exhaustive.store import Contents
+from proof.model.clock import START_MS
+from proof.mutants import listing
+from proof.mutants.simulated import copy_with
+from proof.simulation.exhaustive import posts
+from proof.simulation.exhaustive.__main__ import SCOPES, Named, explore
+from proof.simulation.exhaustive.calls import Call
+from proof.simulation.exhaustive.deliveries import REF_ID, Delivery, delivery
+from proof.simulation.exhaustive.doors import Sizes, installed
+from proof.simulation.exhaustive.relations import Relation, Wish, relation
+from proof.simulation.exhaustive.scopes import Scope
+from proof.simulation.exhaustive.search import one_by_one, search
+from proof.simulation.exhaustive.states import Kind, Letter, Step
+from proof.simulation.exhaustive.store import Contents
 
 
 def scope(name: str) -> Named:
@@ -140,7 +140,7 @@ GUARDS = [
 def broken_without(guard: str, name: str, faults: int, folder: Path) -> str:
     named = f"{listing.GUARD}{guard}"
     copy_with(next(each for each in listing.read() if each.name == named), folder)
-    options = f"-P -m simulation.exhaustive --faults {faults} --only".split()
+    options = f"-P -m proof.simulation.exhaustive --faults {faults} --only".split()
     done = subprocess.run(
         [sys.executable, *options, name],
         cwd=folder,

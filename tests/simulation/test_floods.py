@@ -13,9 +13,9 @@ from fanfold import names
 from fanfold.errors import TooOften
 from fanfold.fanout.ledger import Ledger
 from fanfold.timeline.posts import Posts
-from simulation.timed.model import warm
-from simulation.timed.system import RATE, System
-from simulation.timed.tables import follow
+from proof.simulation.timed.model import warm
+from proof.simulation.timed.system import RATE, System
+from proof.simulation.timed.tables import follow
 
 # A new table: what one floods with, the others miss.
 CAPACITY = 4_000

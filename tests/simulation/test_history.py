@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from aws_model.sqs.messages import Message
-from aws_model.sqs.queues import DELETED, EXPIRED, MOVED
 from fanfold import contract, names
-from simulation.history import Attempt, History, Operation, PutEdge, Relation
-from simulation.spans import Span
-from simulation.wishes import Sighting, Wish, contradictions
+from proof.model.sqs.messages import Message
+from proof.model.sqs.queues import DELETED, EXPIRED, MOVED
+from proof.simulation.history import Attempt, History, Operation, PutEdge, Relation
+from proof.simulation.spans import Span
+from proof.simulation.wishes import Sighting, Wish, contradictions
 
 FOLLOW, UNFOLLOW = True, False
 PAIR = "ann", "news"

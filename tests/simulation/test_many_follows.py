@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from aws_model import errors
-from aws_model.errors import Refused
 from fanfold import contract, names
 from fanfold.aws.items import get_number
-from simulation import requests
-from simulation.lambdas import installed
-from simulation.long_world import LongWorld
+from proof.model import errors
+from proof.model.errors import Refused
+from proof.simulation import requests
+from proof.simulation.lambdas import installed
+from proof.simulation.long_world import LongWorld
 
 pytestmark = pytest.mark.thorough
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from fanfold import names
-from simulation.checks import entries
-from simulation.checks.evidence import Evidence
-from simulation.lambdas import installed
-from simulation.world import World
+from proof.simulation.checks import entries
+from proof.simulation.checks.evidence import Evidence
+from proof.simulation.lambdas import installed
+from proof.simulation.world import World
 from tests.simulation.spoilings import POST, entry, entry_of, gone, settled, text
 
 

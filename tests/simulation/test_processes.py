@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from simulation import __main__ as simulation
-from simulation.__main__ import Result
+from proof.simulation import __main__ as simulation
+from proof.simulation.__main__ import Result
 
 
 def instead(monkeypatch: pytest.MonkeyPatch, run: Any) -> None:

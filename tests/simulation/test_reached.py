@@ -13,11 +13,11 @@ from fanfold.follows import followed_channels
 from fanfold.timeline import memo
 from fanfold.timeline.marks import Reader
 from fanfold.timeline.readers import Readers
-from simulation import requests
-from simulation.kinds import broken
-from simulation.lambdas import installed
-from simulation.reached import STATES, least, missing, table
-from simulation.world import World
+from proof.simulation import requests
+from proof.simulation.kinds import broken
+from proof.simulation.lambdas import installed
+from proof.simulation.reached import STATES, least, missing, table
+from proof.simulation.world import World
 from tests.simulation.spoilings import calm
 
 

@@ -15,14 +15,14 @@ from unittest.mock import patch
 
 import pytest
 
-from aws_model.lambda_events import Context
 from fanfold import names
 from fanfold.ids import ref_id_for
-from simulation.function_modules import imported_anew
-from simulation.lambdas import settings
-from simulation.timed.model import warm
-from simulation.timed.system import PUBLISHER, System
-from simulation.timed.tables import follow
+from proof.model.lambda_events import Context
+from proof.simulation.function_modules import imported_anew
+from proof.simulation.lambdas import settings
+from proof.simulation.timed.model import warm
+from proof.simulation.timed.system import PUBLISHER, System
+from proof.simulation.timed.tables import follow
 
 CAPACITY, FOLLOWERS, COPIES = 4_000, 1_000, 20
 KEY = "one-key"

@@ -10,16 +10,16 @@ from collections.abc import Callable
 import pytest
 
 from fanfold import names
-from mutants import listing, simulated
-from simulation.__main__ import run
-from simulation.checks.evidence import Evidence
-from simulation.checks.judge import violations
-from simulation.kinds import undisturbed
-from simulation.kinds.drawn import KINDS
-from simulation.kinds.ordinary import play
-from simulation.lambdas import installed
-from simulation.reached import missing
-from simulation.world import World
+from proof.mutants import listing, simulated
+from proof.simulation.__main__ import run
+from proof.simulation.checks.evidence import Evidence
+from proof.simulation.checks.judge import violations
+from proof.simulation.kinds import undisturbed
+from proof.simulation.kinds.drawn import KINDS
+from proof.simulation.kinds.ordinary import play
+from proof.simulation.lambdas import installed
+from proof.simulation.reached import missing
+from proof.simulation.world import World
 
 # A position in the ledger with a count, and behind them at least one straggler.
 WITH_STRAGGLER = re.compile(r"'[0-9a-g]{16}\.\d{10}\.[0-9a-f]{16}")
@@ -43,7 +43,7 @@ def test_no_seed_has_a_violation(seeds: range, record_property: Callable[..., No
             result = run(seed)
             assert not result.violations, (
                 f"seed {seed}: {result.violations}; to see it again: "
-                f"python -m simulation --seeds 1 --start {seed} --trace"
+                f"python -m proof.simulation --seeds 1 --start {seed} --trace"
             )
             faults += result.faults
             reached += result.reached

@@ -33,8 +33,8 @@ from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
 from fanfold.timeline import read
 from fanfold.timeline.picking import Shown
-from simulation import climbs, requests
-from simulation.checks import (
+from proof.simulation import climbs, requests
+from proof.simulation.checks import (
     alarms,
     answers,
     edits,
@@ -50,17 +50,17 @@ from simulation.checks import (
     weeks,
     work,
 )
-from simulation.checks import climbs as climb_checks
-from simulation.clients import BotoClient
-from simulation.edits import Edit
-from simulation.history import Look, Page
-from simulation.kinds import broken
-from simulation.kinds.drawn import KINDS
-from simulation.lambdas import dlq_url, installed, queue_url
-from simulation.liveness import Liveness
-from simulation.watch import Watch
-from simulation.wishes import Change
-from simulation.world import World
+from proof.simulation.checks import climbs as climb_checks
+from proof.simulation.clients import BotoClient
+from proof.simulation.edits import Edit
+from proof.simulation.history import Look, Page
+from proof.simulation.kinds import broken
+from proof.simulation.kinds.drawn import KINDS
+from proof.simulation.lambdas import dlq_url, installed, queue_url
+from proof.simulation.liveness import Liveness
+from proof.simulation.watch import Watch
+from proof.simulation.wishes import Change
+from proof.simulation.world import World
 from tests.simulation.spoilings import (
     CHANGED,
     EDITED,

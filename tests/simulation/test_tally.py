@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.tally import Tally
+from proof.simulation.tally import Tally
 
 
 def test_seeds_that_are_done_in_any_order_are_kept_with_what_they_came_to(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_what_other_code_did_counts_for_nothing(tmp_path: Path) -> None:
 @pytest.mark.thorough
 def test_the_same_command_goes_on_behind_the_seeds_that_are_done(tmp_path: Path) -> None:
     seeds = ("--seeds", "3", "--start", "5")
-    command = (sys.executable, "-P", "-m", "simulation", *seeds, "--jobs", "1")
+    command = (sys.executable, "-P", "-m", "proof.simulation", *seeds, "--jobs", "1")
 
     def run(*options: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from aws_model.cloudwatch import OK, Alarm
 from fanfold import names
 from fanfold.fanout import deliver, plan, transport
 from fanfold.fanout.policy import Done, Failed
-from simulation import watch
-from simulation.checks import alarms
-from simulation.checks.evidence import Evidence
-from simulation.checks.judge import violations
-from simulation.kinds import broken, steady
-from simulation.lambdas import dlq_url, installed
-from simulation.world import World
+from proof.model.cloudwatch import OK, Alarm
+from proof.simulation import watch
+from proof.simulation.checks import alarms
+from proof.simulation.checks.evidence import Evidence
+from proof.simulation.checks.judge import violations
+from proof.simulation.kinds import broken, steady
+from proof.simulation.lambdas import dlq_url, installed
+from proof.simulation.world import World
 from tests.simulation.spoilings import calm
 
 LATE = "a_late_post_rings_its_alarm"
@@ -70,8 +70,8 @@ def test_the_entries_of_each_lane_are_told_apart(monkeypatch: pytest.MonkeyPatch
         emitted(self, function, metrics, dimensions)
 
     monkeypatch.setattr(watch.Watch, "emitted", count)
-    monkeypatch.setattr("simulation.world.SAMPLES", (4,))
-    monkeypatch.setattr("simulation.world.ONE_HOP_SECONDS", (plan.ONE_HOP_SECONDS,))
+    monkeypatch.setattr("proof.simulation.world.SAMPLES", (4,))
+    monkeypatch.setattr("proof.simulation.world.ONE_HOP_SECONDS", (plan.ONE_HOP_SECONDS,))
     world, _ = told(steady.celebrity, 3)
     rows = [row for row in world.fanouts() if row["state"]["S"] == "complete"]
     expected = dict.fromkeys(counted, 0.0)

@@ -18,15 +18,15 @@ from fanfold.channels.head import HEAD
 from fanfold.errors import Unsent
 from fanfold.fanout.row import EXPIRED, STALLED
 from fanfold.sweep.open_fanouts import Memory, OpenFanouts
-from simulation import requests, skipping, triggers
-from simulation.actors import returning
-from simulation.channels import Stage
-from simulation.checks import judge, weeks
-from simulation.checks.evidence import Evidence
-from simulation.holders import DAY, Attempt, Between, Holder, Id, Wanted
-from simulation.kinds.weeks import KIND, live
-from simulation.lambdas import installed, lambdas
-from simulation.long_world import LongWorld, Moment
+from proof.simulation import requests, skipping, triggers
+from proof.simulation.actors import returning
+from proof.simulation.channels import Stage
+from proof.simulation.checks import judge, weeks
+from proof.simulation.checks.evidence import Evidence
+from proof.simulation.holders import DAY, Attempt, Between, Holder, Id, Wanted
+from proof.simulation.kinds.weeks import KIND, live
+from proof.simulation.lambdas import installed, lambdas
+from proof.simulation.long_world import LongWorld, Moment
 from tests.simulation.test_spoiled_worlds import sentences
 
 SEED = 14

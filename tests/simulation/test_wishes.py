@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fanfold.follows.wishes import Follow, granted
-from simulation.wishes import Change, Sighting, Wish, contradictions, sightings_of, surely
+from proof.simulation.wishes import Change, Sighting, Wish, contradictions, sightings_of, surely
 
 SKEW_MS = 3
 FOLLOW, UNFOLLOW = True, False

@@ -7,8 +7,8 @@ import sys
 import tempfile
 from hashlib import sha256
 
-from simulation.kinds.drawn import KINDS
-from simulation.lambdas import installed
+from proof.simulation.kinds.drawn import KINDS
+from proof.simulation.lambdas import installed
 
 # Operators' files lie in a folder with a random name.
 FOLDER = re.compile(re.escape(f"{tempfile.gettempdir()}/") + "[a-z0-9_]+")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from audit import licences, verdicts
-from audit.verdicts import Verdict, exit_code, of_curl, of_npm, of_pip
+from tools.audit import licences, verdicts
+from tools.audit.verdicts import Verdict, exit_code, of_curl, of_npm, of_pip
 
 FAULT = {"id": "PYSEC-2026-1", "aliases": ["CVE-2026-0001"], "fix_versions": ["1.1", "2.0"]}
 

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from aws_verify import runs, script, troubles
-from aws_verify.forecast import MARGIN, forecast
-from aws_verify.own_stack import stage_of
-from aws_verify.report import Report, scrubbed
-from aws_verify.script import Post, Record
-from aws_verify.verdict import Row, Verdict, judge
-from aws_verify.watch import percentile
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, Budget
-from fanfold_cli.console import ExpectedError
 from fanfold_cli.cost.publish import Publish
+from fanfold_cli.terminal import ExpectedError
+from proof.aws_verify import runs, script, troubles
+from proof.aws_verify.forecast import MARGIN, forecast
+from proof.aws_verify.own_stack import stage_of
+from proof.aws_verify.report import Report, scrubbed
+from proof.aws_verify.script import Post, Record
+from proof.aws_verify.verdict import Row, Verdict, judge
+from proof.aws_verify.watch import percentile
 
 AT = "2026-11-22T19:00:00.000Z"
 LATER = "2026-11-22T19:00:01.000Z"

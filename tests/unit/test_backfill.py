@@ -9,11 +9,6 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from aws_model.clock import START_MS, Clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.capacity import READ, WRITE, Meter
-from aws_model.dynamodb.tables import Hooks
-from aws_model.errors import Refused, client_error
 from fanfold import clock as product_clock
 from fanfold import names, times
 from fanfold.errors import TryLater
@@ -23,6 +18,11 @@ from fanfold.follows.wishes import FOLLOWED, Follow
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, Posts
+from proof.model.clock import START_MS, Clock
+from proof.model.dynamodb import client as dynamodb
+from proof.model.dynamodb.capacity import READ, WRITE, Meter
+from proof.model.dynamodb.tables import Hooks
+from proof.model.errors import Refused, client_error
 from tests.stores import client_of
 
 BOB = "b0b00000-0000-4000-8000-000000000001"

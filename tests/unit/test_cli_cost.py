@@ -9,10 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from aws_model.clock import Clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.capacity import READ, WRITE, Meter
-from aws_model.dynamodb.database import Database
 from fanfold import clock as product_clock
 from fanfold import names
 from fanfold.budgets import MAX_WRITE_CAPACITY, MIN_WRITE_CAPACITY, WRITER_MEMORY_MB, Budget
@@ -38,10 +34,14 @@ from fanfold.timeline.posts import Posts
 from fanfold.timeline.readers import Readers
 from fanfold_cli.app import app
 from fanfold_cli.commands import cost
-from fanfold_cli.console import WrongValue, dollars, duration
 from fanfold_cli.cost.follow import FirstFollow
 from fanfold_cli.cost.publish import WORKER_SECONDS, Publish, ledger_units, one_hop_units
-from simulation.schemas import schema_of
+from fanfold_cli.terminal import WrongValue, dollars, duration
+from proof.model.clock import Clock
+from proof.model.dynamodb import client as dynamodb
+from proof.model.dynamodb.capacity import READ, WRITE, Meter
+from proof.model.dynamodb.database import Database
+from proof.simulation.schemas import schema_of
 
 NOW = "2026-11-20T18:00:00.123Z"
 

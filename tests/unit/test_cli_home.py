@@ -18,12 +18,12 @@ from typer.testing import CliRunner, Result
 
 from fanfold_cli import progress
 from fanfold_cli.app import app
-from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import deploy, engine, processes
 from fanfold_cli.local import home as homes
 from fanfold_cli.local.cdk import CDK_VARIABLE, Cdk
 from fanfold_cli.local.home import CHECKOUT, MARKER, EngineState, Home
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import ExpectedError
 from tests.timers import Clock
 
 

@@ -10,10 +10,10 @@ from typer.testing import CliRunner, Result
 
 from fanfold_cli import aws
 from fanfold_cli.app import app
-from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import assembly, cdk, deploy, engine, home
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import ExpectedError
 
 ENDPOINT = aws.LocalEndpoint("http://127.0.0.1:4566", "the key")
 

@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fanfold_cli.app import app
-from fanfold_cli.console import WrongValue
 from fanfold_cli.local import context, deploy
 from fanfold_cli.local.home import CHECKOUT, Home
+from fanfold_cli.terminal import WrongValue
 
 
 def test_values_are_kept_changed_and_given_up() -> None:

@@ -13,12 +13,12 @@ import pytest
 from typer import Typer
 from typer.testing import CliRunner
 
-from aws_verify.__main__ import app as aws_verify
 from fanfold_cli import aws
 from fanfold_cli.app import app
 from fanfold_cli.commands import preflight
-from fanfold_cli.console import ExpectedError, counted
 from fanfold_cli.follows import graph
+from fanfold_cli.terminal import ExpectedError, counted
+from proof.aws_verify.__main__ import app as aws_verify
 
 GZIPPED = gzip.compress(b"publisher,follower\n" + b"a,b\n" * 1000, mtime=0)
 

@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from fanfold.follows import ring
-from fanfold_cli import console
+from fanfold_cli import terminal
 from fanfold_cli.app import app
-from fanfold_cli.console import ExpectedError, WrongValue
 from fanfold_cli.publishers.shards import Level, estimated
+from fanfold_cli.terminal import ExpectedError, WrongValue
 
 
 def test_the_edges_of_a_shard_are_estimated_from_the_density_at_its_start() -> None:
@@ -53,9 +53,9 @@ def test_a_question_leaves_nothing_on_stdout(
     answer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(answer))
-    monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
+    monkeypatch.setattr("fanfold_cli.terminal.has_terminal", lambda: True)
     with nullcontext() if answer == "y\n" else pytest.raises(ExpectedError):
-        console.ask("Sure?", place="Fanfold-prod (account 1, here)", yes=False)
+        terminal.ask("Sure?", place="Fanfold-prod (account 1, here)", yes=False)
     asked = capsys.readouterr()
     assert (asked.out, asked.err) == ("", "Fanfold-prod (account 1, here): Sure? [y/N]: ")
 
@@ -66,7 +66,7 @@ def test_a_pipe_answers_no_question(
 ) -> None:
     monkeypatch.setattr("sys.stdin", stdin)
     with pytest.raises(ExpectedError, match="there is no terminal to ask on"):
-        console.ask("Sure?", place="here", yes=False)
+        terminal.ask("Sure?", place="here", yes=False)
 
 
 def test_the_help_of_the_doctor_says_what_it_costs() -> None:

@@ -9,7 +9,7 @@ import pytest
 import urllib3
 
 from fanfold import clock
-from fanfold_cli.console import ExpectedError
+from fanfold_cli.terminal import ExpectedError
 from fanfold_cli.users.smoke import Smoke
 from fanfold_client import NoAnswer, Refused
 

@@ -3,19 +3,19 @@
 import pytest
 from rich.table import Table
 
-from fanfold_cli import console
+from fanfold_cli import terminal
 
 REF_ID = "0123456789abcdef" * 2
 
 
 @pytest.fixture(params=[80, 40])
 def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(console, "columns", lambda: request.param)
+    monkeypatch.setattr(terminal, "columns", lambda: request.param)
     return int(request.param)
 
 
 def printed(capsys: pytest.CaptureFixture[str], table: Table, width: int) -> str:
-    console.print_result(table)
+    terminal.print_result(table)
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= width
     assert "\N{HORIZONTAL ELLIPSIS}" not in text

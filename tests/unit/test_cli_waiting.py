@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 
 from fanfold_cli import aws, progress
 from fanfold_cli.app import app
-from fanfold_cli.console import INTERRUPTED, ExpectedError, ask
 from fanfold_cli.local import engine
 from fanfold_cli.local.home import Home
+from fanfold_cli.terminal import INTERRUPTED, ExpectedError, ask
 from tests.timers import Clock
 from tests.unit.test_cli_home import state_of
 

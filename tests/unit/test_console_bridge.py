@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fanfold_cli.console import ExpectedError
-from fanfold_console import server
-from fanfold_console.server import Bridge, Content, Doors, Forbidden, WrongRequest
+from fanfold_cli.console import server
+from fanfold_cli.console.server import Bridge, Content, Doors, Forbidden, WrongRequest
+from fanfold_cli.terminal import ExpectedError
 
 pytestmark = pytest.mark.network
 

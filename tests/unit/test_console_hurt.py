@@ -4,11 +4,11 @@ import json
 from collections import Counter
 from typing import Any
 
-from aws_model.endpoint import Answer, Request
-from fanfold_console import rings
-from fanfold_console.hurt import counting
-from fanfold_console.hurt.meter import Meter, cell_of
-from fanfold_console.views import CELLS, Ring
+from fanfold_cli.console import rings
+from fanfold_cli.console.views import CELLS, Ring
+from proof.hurt import counting
+from proof.hurt.meter import Meter, cell_of
+from proof.model.endpoint import Answer, Request
 from tests.unit.test_console_reading import fanout
 
 AT = "2026-11-20T18:00:00.123Z"

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from fanfold_cli.console import ExpectedError
-from fanfold_console import opening, operating
-from fanfold_console.operating import COMMANDS, Operator
-from fanfold_console.server import Forbidden, WrongRequest
+from fanfold_cli.console import opening, operating
+from fanfold_cli.console.operating import COMMANDS, Operator
+from fanfold_cli.console.server import Forbidden, WrongRequest
+from fanfold_cli.terminal import ExpectedError
 from tests.e2e.clients import eventually
 from tests.unit.test_pages import parse
 

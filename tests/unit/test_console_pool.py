@@ -15,9 +15,9 @@ from unittest.mock import Mock
 import pytest
 from botocore.exceptions import ClientError
 
-from fanfold_cli.console import ExpectedError
-from fanfold_console.hurt import pool as pools
-from fanfold_console.hurt.pool import Pool
+from fanfold_cli.terminal import ExpectedError
+from proof.hurt import pool as pools
+from proof.hurt.pool import Pool
 from tests.e2e.clients import eventually
 
 SEGMENT = {"type": "deliver", "fanout_id": "post-1", "segment": 0, "segments": 4}

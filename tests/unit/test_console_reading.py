@@ -13,12 +13,12 @@ from fanfold.fanout.backlog import Resume
 from fanfold.fanout.row import Fanout
 from fanfold.follows import ring
 from fanfold_cli import aws
-from fanfold_cli.console import ExpectedError
+from fanfold_cli.console import rings, watching
+from fanfold_cli.console.stack_reading import Spent, StackReading
+from fanfold_cli.console.views import CELLS, State
+from fanfold_cli.console.watching import Movement, Refreshing
 from fanfold_cli.stack import Deployment
-from fanfold_console import rings, watching
-from fanfold_console.stack_reading import Spent, StackReading
-from fanfold_console.views import CELLS, State
-from fanfold_console.watching import Movement, Refreshing
+from fanfold_cli.terminal import ExpectedError
 
 AT = "2026-11-20T18:00:00.123Z"
 LATER = "2026-11-20T18:05:00.123Z"

@@ -17,18 +17,18 @@ import typer
 
 from fanfold import clock
 from fanfold_cli import aws
-from fanfold_cli.console import ExpectedError
+from fanfold_cli.console import opening, server
+from fanfold_cli.console.views import State
+from fanfold_cli.console.watching import Refreshing
 from fanfold_cli.follows.graph import heavy_tailed
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
-from fanfold_console import opening, server
-from fanfold_console.hurt import building, command
-from fanfold_console.hurt import stage as stages
-from fanfold_console.hurt.meter import Meter
-from fanfold_console.hurt.stage import Stage
-from fanfold_console.views import State
-from fanfold_console.watching import Refreshing
+from fanfold_cli.terminal import ExpectedError
+from proof.hurt import building, command
+from proof.hurt import stage as stages
+from proof.hurt.meter import Meter
+from proof.hurt.stage import Stage
 
 GRAPH = heavy_tailed(publishers=2, most=5, seed=1)
 

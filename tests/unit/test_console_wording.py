@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from fanfold_cli.deliveries.pauses import Pause, Paused, PausedLane
-from fanfold_console import wording
-from fanfold_console.views import (
+from fanfold_cli.console import wording
+from fanfold_cli.console.views import (
     BUSY,
     CALM,
     CELLS,
@@ -21,6 +20,7 @@ from fanfold_console.views import (
     Verdict,
     Worker,
 )
+from fanfold_cli.deliveries.pauses import Pause, Paused, PausedLane
 
 QUIET = State(where="local engine", read_at=100.0, every_seconds=1.0, queues={"bulk": Depth()})
 RING = Ring(

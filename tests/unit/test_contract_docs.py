@@ -12,8 +12,6 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from contract_docs import files, messages, openapi, settings
-from contract_docs.operations import OPERATIONS, PATH, QUERY
 from fanfold import answers, contract
 from fanfold.errors import FanfoldError
 from fanfold.fanout import row
@@ -24,6 +22,8 @@ from infra.context import FIXED
 from infra.stages import Stage
 from tests import openapi as documented
 from tests.examples import examples, is_like, requests
+from tools.contract_docs import files, messages, openapi, settings
+from tools.contract_docs.operations import OPERATIONS, PATH, QUERY
 from tools.verify.results import RECORD
 
 ROOT = Path(__file__).parents[2]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from aws_model.dynamodb.capacity import READ, WRITE
 from fanfold import names
 from fanfold.channels.head import MOST, Head, partition_of
 from fanfold.channels.head_table import HeadTable
@@ -20,6 +19,7 @@ from fanfold_cli.cost.channel import (
     promotion_units,
     window_units,
 )
+from proof.model.dynamodb.capacity import READ, WRITE
 from tests.unit.test_cli_cost import Model
 
 

@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 
-from aws_model.clock import Clock
-from aws_model.sqs.client import Client, Queues
-from aws_model.sqs.queues import Hooks
 from fanfold import times
 from fanfold.aws import dead_letters
 from fanfold.aws.dead_letters import (
@@ -21,6 +18,9 @@ from fanfold.aws.dead_letters import (
     DeadLetterReports,
 )
 from fanfold.messages import MAX_FIRST_SENT_MS
+from proof.model.clock import Clock
+from proof.model.sqs.client import Client, Queues
+from proof.model.sqs.queues import Hooks
 
 SENT = 1_795_197_600_123
 DAY = 24 * 60 * 60 * 1000

@@ -79,7 +79,7 @@ def test_a_function_loads_exactly_the_pinned_packages(door: str, transport: str)
         # `botocore` itself takes half a millisecond: Powertools looks for its user agent.
         assert [name for name in installed if name.startswith("botocore.")] == []
     assert "fanfold.contract" in every
-    documents = ("fanfold.answers", "contract_docs")
+    documents = ("fanfold.answers", "tools.contract_docs")
     assert [name for name in every if name.startswith(documents)] == []
     assert OWN.keys() == {path.stem for path in (ROOT / "functions").glob("[!_]*.py")}
 

@@ -12,9 +12,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from mutants import listing, running, simulated
-from mutants.__main__ import MIN_SHARE, Result, judge, main, table
-from mutants.listing import LIST, MODULES, ROOT, SIMULATION, Mutant, Verdict
+from proof.mutants import listing, running, simulated
+from proof.mutants.__main__ import MIN_SHARE, Result, judge, main, table
+from proof.mutants.listing import LIST, MODULES, ROOT, SIMULATION, Mutant, Verdict
 
 LISTED = listing.read()
 OTHERS = [mutant for mutant in LISTED if not mutant.is_guard]
@@ -26,7 +26,7 @@ def test_every_listed_mutant_is_a_program_of_its_own_that_somebody_notices() -> 
         mutated = mutant.source()  # raises LookupError, with what to do
         assert mutated != (ROOT / mutant.file).read_text()
         ast.parse(mutated)
-        assert mutant.known, f"{mutant.name}: python -m mutants --note"
+        assert mutant.known, f"{mutant.name}: python -m proof.mutants --note"
         file, _, test = mutant.known.partition("::")
         if file.startswith("tests/"):
             name = test.partition("[")[0]
@@ -75,7 +75,7 @@ def test_a_guard_is_asked_of_the_seed_that_noticed_it_and_then_of_all_and_of_no_
 def test_a_mutant_is_noticed_by_a_test_and_the_working_tree_stays_as_it_is() -> None:
     module = ROOT / "fanfold/fanout/plan.py"
     before = module.read_text()
-    command = [sys.executable, "-P", "-m", "mutants", "--only", "count_for", "--jobs", "1"]
+    command = [sys.executable, "-P", "-m", "proof.mutants", "--only", "count_for", "--jobs", "1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "mutants: 1 of 1 noticed (100.0%)" in done.stdout

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from fanfold import names
-from mutants import listing
+from proof.mutants import listing
 
 RELIABILITY = Path(__file__).parents[2] / "docs/reliability.md"
 

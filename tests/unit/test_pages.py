@@ -6,7 +6,6 @@ import re
 
 import typer
 
-from contract_docs import files
 from fanfold_cli.app import app
 from tests.pages import (
     AWS,
@@ -18,6 +17,7 @@ from tests.pages import (
     inline_commands,
     not_run,
 )
+from tools.contract_docs import files
 
 # tests/e2e/test_examples.py runs the first of them, tests/e2e/test_pages.py the others.
 RUN = {"docs/api.md", "README.md", "docs/clients.md", "docs/operations.md"}

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from aws_model.dynamodb.capacity import READ, Meter
 from fanfold import times
 from fanfold.errors import EditOvertaken, FanfoldError, NoPost, PostRetracted, RefIdTaken
 from fanfold.names import POSTS
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import MAX_SKEW_MS, Post, Posts
 from fanfold.timeline.source import Range
+from proof.model.dynamodb.capacity import READ, Meter
 from tests.stores import client_of
 
 AT = 1_795_197_600_123

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aws_model.clock import Clock
 from fanfold.errors import TryLater
 from fanfold.follows.publishers_table import FAR_WINDOWS, PublishersTable
 from fanfold.follows.sharding import (
@@ -26,6 +25,7 @@ from fanfold.follows.sharding import (
 )
 from fanfold.names import PUBLISHERS
 from fanfold.settings import HIGHEST_LEVEL
+from proof.model.clock import Clock
 from tests.stores import client_of
 
 WINDOW_MS = WINDOW_SECONDS * 1000

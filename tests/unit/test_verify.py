@@ -331,10 +331,10 @@ def imported_from(*folders: str) -> set[str]:
 
 
 IMPORTS = {
-    "simulation": ["simulation"],
-    "exhaustive": ["simulation/exhaustive"],
-    "mutations": ["mutants", "simulation"],
-    "mutants": ["mutants", "tests/unit", "tests/integration"],
+    "simulation": ["proof/simulation"],
+    "exhaustive": ["proof/simulation/exhaustive"],
+    "mutations": ["proof/mutants", "proof/simulation"],
+    "mutants": ["proof/mutants", "tests/unit", "tests/integration"],
     "judges": ["tests/integration"],
     "doors": ["tests/doors"],
     "slow": [f"tests/{each}" for each in ("bench", "compat", "e2e", "wheel", "wire")],

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from aws_model.lambda_events import Context, sqs_event
 from fanfold import clock, names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES, DeadLetterQueue
 from fanfold.errors import BadInput, NotYet, RefIdTaken, TooManyFollows, TryLater, Undeliverable
 from functions._worker import NOT_YET_SECONDS, Received, Source, work
+from proof.model.lambda_events import Context, sqs_event
 
 QUEUE = "Publish"
 BATCH = names.PUBLISH.batch_size

@@ -26,7 +26,7 @@ from tests.e2e.clients import User, eventually, send
 Deploy = Callable[[Path], Deployment]
 
 EXAMPLES = CHECKOUT / "examples"
-OURS = {"fanfold", "fanfold_cdk", "fanfold_cli", "fanfold_client", "fanfold_console"}
+OURS = {"fanfold", "fanfold_cdk", "fanfold_cli", "fanfold_client"}
 
 
 def users(stack: Deployment, *called: str) -> list[User]:
@@ -40,8 +40,8 @@ def test_the_wheel_holds_fanfolds_own_names_and_none_of_its_tools(wheel: Path) -
     tops = {name.partition("/")[0] for name in held}
     assert {top for top in tops if not top.endswith(".dist-info")} <= OURS
     assert not [name for name in held if name.endswith(".pyc")]
-    assert "fanfold_console/page/app.js" in held
-    assert not [name for name in held if name.startswith("fanfold_console/hurt/")]
+    assert "fanfold_cli/console/page/app.js" in held
+    assert not [name for name in held if name.startswith("proof/hurt/")]
 
 
 def test_the_wheel_makes_the_asset_that_the_checkout_makes(site: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from botocore.model import ServiceModel
 from botocore.serialize import create_serializer
 from botocore.validate import ParamValidator
 
-from aws_model.endpoint import Answer, Backend, Request, read_request
+from proof.model.endpoint import Answer, Backend, Request, read_request
 
 SERVICES = ("dynamodb", "sqs")
 # Without `x-amzn-query-mode`, which asks SQS for error codes of its old protocol.

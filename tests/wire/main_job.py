@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from aws_model.clock import Clock
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.database import Database
-from aws_model.endpoint import Request, answering_from
-from aws_model.lambda_events import sqs_event
-from aws_model.sqs import client as sqs
 from fanfold import clock, names
 from fanfold.settings import Settings
+from proof.model.clock import Clock
+from proof.model.dynamodb import client as dynamodb
+from proof.model.dynamodb.database import Database
+from proof.model.endpoint import Request, answering_from
+from proof.model.lambda_events import sqs_event
+from proof.model.sqs import client as sqs
 from tests.compat.calls import CREATIONS
 from tests.service import event
 from tests.wire.conftest import REGION, Certificates, environment

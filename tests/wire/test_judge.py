@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aws_model.endpoint import Answer, Request
+from proof.model.endpoint import Answer, Request
 from tests.wire.judge import judged, objections
 
 KEY = {"ref_id": {"S": "post-1"}}

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from aws_model.endpoint import answering_from, serving
 from fanfold.aws.answers import encode
 from fanfold.aws.connections import DYNAMODB, Connections
 from fanfold.aws.curl import Client
+from proof.model.endpoint import answering_from, serving
 from tests.compat import engines
 from tests.compat.test_agreement import OF_STORES, record
 from tests.wire.conftest import environment

@@ -13,24 +13,24 @@ LIMIT_SECONDS = 5_400.0
 # What runs in a simulated world, with all that its modules import, and what decides which libraries
 # that is done with.
 WORLD = (
-    "aws_model",
     "fanfold",
     "fanfold_cli",
     "fanfold_client",
-    "fanfold_console",
     "functions",
-    "simulation",
+    "proof/model",
+    "proof/simulation",
 )
 LOCKS = ("requirements-dev.txt", "pyproject.toml")
 # What people read alone, whose links, examples and tables `make test` and `make thorough` hold, and
 # what only runs targets of the Makefile.
 PROSE = (".ci", ".github", "*.md")
 # What the other tests are about.
-UNIT, BENCHES = ("tests/unit", "mutants"), ("tests/bench", "bench")
+MUTANTS = "proof/mutants"
+UNIT, BENCHES = ("tests/unit", MUTANTS), ("tests/bench", "proof/bench")
 # Of simulated worlds, what no bench and no other test uses.
 SEEDS_ALONE = (
     "tests/simulation",
-    *(f"simulation/{each}" for each in ("actors", "checks", "exhaustive", "kinds")),
+    *(f"proof/simulation/{each}" for each in ("actors", "checks", "exhaustive", "kinds")),
 )
 
 
@@ -88,8 +88,10 @@ STAGES = (
     Stage("static", _make("static")),
     Stage("test", _make("test")),
     Stage("thorough", _make("thorough")),
-    Stage("slow", _make("slow"), leaves_out=(*PROSE, *SEEDS_ALONE, "mutants", "tests/doors")),
-    Stage("simulation", _python("simulation", "--sometimes", *_DRAWN, *_KEPT), (*WORLD, *LOCKS)),
+    Stage("slow", _make("slow"), leaves_out=(*PROSE, *SEEDS_ALONE, MUTANTS, "tests/doors")),
+    Stage(
+        "simulation", _python("proof.simulation", "--sometimes", *_DRAWN, *_KEPT), (*WORLD, *LOCKS)
+    ),
     Stage(
         "doors",
         _make("doors"),
@@ -100,12 +102,12 @@ STAGES = (
     ),
     Stage(
         "mutations",
-        _python("mutants", "--guards", "--resume", "{folder}/results.jsonl"),
-        (*WORLD, *LOCKS, "mutants"),
+        _python("proof.mutants", "--guards", "--resume", "{folder}/results.jsonl"),
+        (*WORLD, *LOCKS, MUTANTS),
     ),
     Stage(
         "mutants",
-        _python("mutants", "--others", "--resume", "{folder}/results.jsonl"),
+        _python("proof.mutants", "--others", "--resume", "{folder}/results.jsonl"),
         leaves_out=(*PROSE, *BENCHES, "clients", "examples", *_tests("doors", "wheel")),
     ),
     Stage(
@@ -116,19 +118,33 @@ STAGES = (
             *_tests("doors", "e2e", "wheel"),
         ),
     ),
-    Stage("exhaustive", _python("simulation.exhaustive"), (*WORLD, *LOCKS)),
+    Stage("exhaustive", _python("proof.simulation.exhaustive"), (*WORLD, *LOCKS)),
     Stage("runtime", _make("runtime")),
     Stage(
         "demo",
         _make("demo-alone"),
         leaves_out=(
-            *(*PROSE, *SEEDS_ALONE, "docs", "tests", "mutants", "bench", "examples", "clients"),
+            *(
+                *PROSE,
+                *SEEDS_ALONE,
+                "docs",
+                "tests",
+                MUTANTS,
+                "proof/bench",
+                "examples",
+                "clients",
+            ),
         ),
     ),
     Stage(
         "speed",
         _make("speed"),
-        leaves_out=(*PROSE, *SEEDS_ALONE, "mutants", *_tests("doors", "integration", "wheel")),
+        leaves_out=(
+            *PROSE,
+            *SEEDS_ALONE,
+            MUTANTS,
+            *_tests("doors", "integration", "wheel"),
+        ),
         alone=True,
     ),
 )

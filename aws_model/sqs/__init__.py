@@ -1,1 +1,0 @@
-"""The model of SQS; imports botocore and the ground of `aws_model`."""

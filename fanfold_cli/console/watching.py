@@ -1,0 +1,213 @@
+"""The state that the page asks for: one refresh for all pages, made when one is due and asked for.
+
+Where nobody looks, nothing is read: the page asks only while it is seen.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from fanfold import clock
+from fanfold.errors import FanfoldError
+from fanfold_cli.console import rings, wording
+from fanfold_cli.console.readers import LATE_SECONDS, Follower
+from fanfold_cli.console.server import Content
+from fanfold_cli.console.stack_reading import Spent, StackReading
+from fanfold_cli.console.views import HURT, Event, State
+from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import ExpectedError
+from fanfold_cli.users.acting import client_of
+
+LOCAL_SECONDS: Final = 1.0
+AWS_SECONDS: Final = 5.0
+READERS: Final = 3
+# Of a request that gets no answer, or one of a moment's trouble.
+PATIENCE_SECONDS: Final = 3.0
+EVENTS: Final = 50
+EXPECTED: Final = (FanfoldError, ClientError, BotoCoreError, ExpectedError)
+
+
+@dataclass
+class Story:
+    """What has happened, in short sentences, the newest last; threads may add to it."""
+
+    lines: deque[Event] = field(default_factory=lambda: deque(maxlen=EVENTS))
+    told: Callable[[str], None] = lambda _: None
+    _number: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, kind: str, text: str, at: float | None = None) -> None:
+        """Add what has happened `at` this time, by default now."""
+        with self._lock:
+            self._number += 1
+            when = clock.now_ms() / 1000 if at is None else at
+            self.lines.append(Event(self._number, when, kind, text))
+        self.told(text)
+
+    def follow(self, before: State, after: State) -> State:
+        """Add what happened between the two states; the later one, with what there is to say."""
+        for at, kind, text in wording.events(before, after):
+            self.add(kind, text, at)
+        with self._lock:
+            lines = tuple(self.lines)
+        return after.with_headline(wording.headline(after), lines)
+
+
+@dataclass
+class Movement:
+    """How fast entries come, and since when nothing has moved."""
+
+    at: float = 0.0
+    delivered: dict[str, int] = field(default_factory=dict)
+    rate: float = 0.0
+    moved_at: float = 0.0
+
+    def see(self, now: float, delivered: dict[str, int]) -> None:
+        """Take how much is delivered of each fan-out, at this time of the monotonic clock."""
+        new = sum(
+            max(0, count - self.delivered.get(ref_id, 0)) for ref_id, count in delivered.items()
+        )
+        if self.at and now > self.at:
+            self.rate = 0.5 * self.rate + 0.5 * new / (now - self.at)
+        if new or not self.at or delivered.keys() != self.delivered.keys():
+            self.moved_at = now
+        self.at, self.delivered = now, delivered
+
+
+@dataclass
+class Refreshing:
+    """The state that pages are shown: one refresh for all, made when it is due and asked for.
+
+    What no state waits for is looked up beside it, for the next one.
+    """
+
+    state: State
+    read: Callable[[State], State]  # the next one, after the last
+    look_up: Callable[[], None] = lambda: None
+    story: Story = field(default_factory=Story)
+    served: State | None = None  # the last that a page got, if there is one
+    _due: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _looking: threading.Thread | None = None
+    _failed: str = ""  # why the last look-up did
+
+    def content(self) -> Content:
+        """The state as a page gets it."""
+        self.served = self.current()
+        return self.served.content()
+
+    def current(self) -> State:
+        with self._lock:
+            if clock.monotonic() >= self._due:
+                self._refresh()
+                self._due = clock.monotonic() + self.state.every_seconds
+                self._look_up_beside()
+            return self.state
+
+    def _look_up_beside(self) -> None:
+        if self._looking is None or not self._looking.is_alive():
+            self._looking = threading.Thread(target=self._looked_up, daemon=True)
+            self._looking.start()
+
+    def _looked_up(self) -> None:
+        try:
+            self.look_up()
+            failed = ""
+        except EXPECTED as error:
+            failed = str(error)
+        if failed and failed != self._failed:
+            self.story.add(HURT, f"Followers and readers cannot be looked up: {failed}")
+        self._failed = failed
+
+    def _refresh(self) -> None:
+        before = self.state
+        try:
+            after = self.read(before)
+        except EXPECTED as error:
+            after = replace(before, failure=str(error))
+        self.state = self.story.follow(before, after)
+
+
+@dataclass
+class Watching:
+    """Reads a deployment for the page; `users` are the readers whose timelines it shows."""
+
+    deployment: Deployment
+    users: Sequence[str] = ()
+    movement: Movement = field(default_factory=Movement)
+
+    def __post_init__(self) -> None:
+        self._reading = StackReading(self.deployment)
+        self._readers = [reader_of(self.deployment, user) for user in self.users[:READERS]]
+        self._every_seconds = 0.0
+
+    def read(self, before: State) -> State:
+        """The state after this one; raises errors of AWS and of the product."""
+        reading, now, readers = self._reading, clock.now_ms() / 1000, self._readers
+        self._every_seconds = before.every_seconds
+        reading.spent = Spent(readers=len(readers))
+        seen = [each.entries[0]["ref_id"] for each in readers if each.entries]
+        rows, count, stalled = reading.fanouts(seen)
+        chosen = reading.choose(rows)
+        found = reading.found(chosen) if chosen else ()
+        ring = rings.view(chosen, found=found) if chosen else None
+        others = [rings.view(row, is_largest=False) for row in rows if row != chosen]
+        self.movement.see(
+            clock.monotonic(), {each.ref_id: each.entries for each in (ring, *others) if each}
+        )
+        queues, paused = reading.queues(), reading.paused()
+        is_aws = not self.deployment.is_local
+        rate_at, rate = reading.metric(now) if is_aws else (0.0, self.movement.rate)
+        return replace(
+            before,
+            read_at=now,
+            failure="",
+            ring=ring,
+            others=tuple(others),
+            open=count,
+            stalled=stalled,
+            rate=rate,
+            rate_at=rate_at,
+            queues=queues,
+            paused=paused,
+            readers=tuple(reader.view() for reader in readers),
+            still_seconds=clock.monotonic() - self.movement.moved_at if count else 0.0,
+            cost=reading.spent.sentence(before.every_seconds) if is_aws else "",
+        )
+
+    def look_up(self) -> None:
+        """Read the readers' timelines, and find followers of the post: many calls, one by one."""
+        for reader in self._readers:
+            reader.look(slowest=max(LATE_SECONDS, self._every_seconds))
+        chosen = self._reading.chosen
+        if chosen is not None:
+            self._find_readers(self._reading.take_sample(chosen))
+
+    def _find_readers(self, sampled: Sequence[str]) -> None:
+        """On the local engine, three of the followers, if nobody was named: signing in is free."""
+        if self.deployment.is_local and not self._readers and len(sampled) >= READERS:
+            step = len(sampled) // READERS
+            some = sampled[::step][:READERS]
+            self._readers = [reader_of(self.deployment, user) for user in some]
+
+
+def reader_of(deployment: Deployment, user: str) -> Follower:
+    """The user as a reader, whose requests do not hold a refresh up for long."""
+    return Follower(user, lambda name: client_of(deployment, name, seconds=PATIENCE_SECONDS))
+
+
+def first_state(deployment: Deployment, *, may_operate: bool) -> State:
+    """What is known before the first refresh."""
+    return State(
+        where=deployment.place,
+        read_at=clock.now_ms() / 1000,
+        every_seconds=LOCAL_SECONDS if deployment.is_local else AWS_SECONDS,
+        is_protected=deployment.is_protected,
+        may_operate=may_operate,
+    )

@@ -1,0 +1,110 @@
+"""Sets the stage of `fanfold demo --hurt` up, and takes all of it down."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from fanfold import names
+from fanfold.aws.items import MAX_PUTS
+from fanfold.fanout.plan import count_for
+from fanfold.follows.edges_table import EdgesTable
+from fanfold_cli.follows.graph import Graph
+from fanfold_cli.local import deploy
+from fanfold_cli.local.home import CHECKOUT, Home
+from fanfold_cli.progress import waiting_for
+from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import ExpectedError
+from proof.hurt.meter import Meter
+from proof.hurt.pool import Pool
+from proof.hurt.stage import HIDDEN_SECONDS, Stage
+from proof.model.endpoint import forwarding_to, serving
+from proof.simulation import worker_processes
+
+LIFETIME_HOURS = 2.0
+# Edges at once, into an empty table.
+LOAD_THREADS = 4
+
+
+def home_beside(home: Home) -> Home:
+    """The home of the demo's own engine: nothing that is done to it is done to the user's."""
+    return Home(home.path.with_name(f"{home.path.name}-hurt"))
+
+
+@contextmanager
+def alone(home: Home) -> Iterator[None]:
+    """Hold the home for one demo; raises `ExpectedError` if another one plays there."""
+    home.claim()
+    with deploy.alone(home, "demo.lock", "fanfold demo --hurt"):
+        yield
+
+
+@contextmanager
+def staged(home: Home, graph: Graph, *, seconds: float) -> Iterator[Stage]:
+    """Set the stage up, and take all of it down, whatever happens.
+
+    `seconds` is about how long the largest post takes.
+    """
+    with alone(home), _staged(home, graph, seconds) as stage:
+        yield stage
+
+
+@contextmanager
+def _staged(home: Home, graph: Graph, seconds: float) -> Iterator[Stage]:
+    # A run that was killed has left its engine behind; it ends here.
+    try:
+        deployment = deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS, fresh=True, stays=False)
+        assert deployment.endpoint is not None
+        worker_processes.stop_polling(deployment, visibility_seconds=HIDDEN_SECONDS)
+        with waiting_for("the follows to be loaded"):
+            _load(deployment, graph)
+        with forwarding_to(deployment.endpoint.url) as backend:
+            meter = Meter(backend, deployment.settings().timelines_table)
+            with serving(meter.answer) as url:
+                stage = Stage(deployment, graph, meter)
+                pool = Pool(
+                    _environment(deployment, url, graph, seconds),
+                    deployment.client("sqs"),
+                    home.path / "workers.log",
+                    stage.story.add,
+                )
+                try:
+                    pool.wait_until_ready()
+                    stage.use(pool)
+                    yield stage
+                finally:
+                    pool.close()
+    finally:
+        deploy.take_down(home)
+
+
+def _load(deployment: Deployment, graph: Graph) -> None:
+    """Write the edges that deliveries read, in batches: follow by follow would take minutes."""
+    table = EdgesTable(deployment.client("dynamodb"), deployment.settings().followers_table)
+
+    def load(publisher: str) -> None:
+        left = table.put_all((publisher, user, 1, 0) for user in graph.followers[publisher])
+        if left:
+            raise ExpectedError(f"The engine did not take {len(left):,} follows of {publisher}.")
+
+    with ThreadPoolExecutor(LOAD_THREADS) as threads:
+        list(threads.map(load, graph.followers))
+
+
+def _environment(
+    deployment: Deployment, dynamodb: str, graph: Graph, seconds: float
+) -> dict[str, str]:
+    """The deployed worker's, with a pace that one can watch."""
+    largest = len(graph.followers[graph.largest()[0]])
+    # PLAN estimates how many they are, and may come out a little above.
+    segments = count_for(largest + largest // 20)
+    rate = max(1, round(largest / segments / seconds))
+    found = worker_processes.environment(deployment, dynamodb)
+    for lane, share in ((names.BULK, 1), (names.EXPRESS, 3), (names.PUBLISH, 3)):
+        found[f"{lane.name.upper()}_WORKER_RATE"] = str(rate * share)
+        found[f"{lane.name.upper()}_SLOWEST_RATE"] = str(max(1, rate * share // 2))
+        found[f"{lane.name.upper()}_BURST"] = str(MAX_PUTS)
+    path = [str(CHECKOUT), os.environ.get("PYTHONPATH", "")]
+    return {**found, "PYTHONPATH": os.pathsep.join(filter(None, path))}

@@ -1,0 +1,1 @@
+"""The model of SQS; imports botocore and the ground of the model."""

@@ -1,0 +1,255 @@
+"""The fixed list of mutants, `mutants.diff`: what each one changes, and who notices.
+
+Its entries hold text of the source and no line numbers, so they stand where the code moves. A test
+tells those that fit no longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LIST = Path(__file__).with_name("mutants.diff")
+EQUIVALENT = "equivalent: "
+SIMULATION = "simulation"
+GUARD = "guard: "
+
+_HEAD = """\
+# After `@@` what is changed; then who noticed it the last time, and is asked first (`--note`
+# writes it), or why nobody can. After `-` the source, which stands in the file exactly once and
+# need not be whole lines; after `+` the mutant.
+#
+# `guard: ` and a sentence: this guard is taken out, and the simulation must notice, in worlds of
+# the `@kind` that may follow. The others are named for the function and for what is changed.
+"""
+
+# By what they take, a second to half a minute each.
+_FANOUT = ("backlog", "status", "plan", "deliver", "ledger", "pacing", "policy", "resume")
+_PIPELINE = ("transports", "status", "expiry", "abandon", "publish", "pipeline", "sweep")
+_FOLLOWS = ("edges", "following", "follow_stores", "ring", "sharding", "ring_reader")
+_FOLLOW = ("backfill", "cli_seed", "follow_crowds", "follow", "shards", "pipeline")
+_SWEEP = ("sweep_at_scale", "metrics", "abandon", "sweep")
+_POSTS = ("expiry", "timeline", "edit", "feed", "publish", "pipeline")
+_WORKER = ("dead_letters", "metrics", "edit", "follow_crowds", "publish", "follow", "pipeline")
+# Which tests may notice: of a folder or module, the units and then the integration tests.
+_TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "fanfold/fanout": (_FANOUT, _PIPELINE),
+    "fanfold/fanout/channel_plan": ((), ("channel_plans",)),
+    "fanfold/fanout/lookup": (("lookup", "plan", "deliver"), _PIPELINE),
+    "fanfold/fanout/publish": (("publishing",), _POSTS),
+    "fanfold/fanout/transport": (("loop", "policy", "deliver"), ("transports", "pipeline")),
+    "fanfold/sweep": (("remedy", "course", "sweeping", "ledger"), _SWEEP),
+    "fanfold/sweep/old_channels": ((), ("old_channels",)),
+    "fanfold/follows": (_FOLLOWS, _FOLLOW),
+    "fanfold/follows/backfill": (("backfill",), ("backfill",)),
+    "fanfold/follows/looks": (("looks", "backfill"), ("backfill",)),
+    "fanfold/follows/density": (("followers", "plan", "density"), ()),
+    "fanfold/follows/followed_channels": ((), ("channels_follow",)),
+    "fanfold/follows/followers": (("followers",), ("followers",)),
+    "fanfold/timeline": (("hydration", "posts", "follow_stores", "paging"), _POSTS),
+    "fanfold/timeline/marker": ((), ("marker",)),
+    "fanfold/timeline/marks": (("marks",), ("marks",)),
+    "fanfold/timeline/mutes": ((), ("marks",)),
+    "fanfold/channels/windows": (("union",), ("channels_read",)),
+    "fanfold/timeline/channel_reading": ((), ("channels_read", "channel_pages")),
+    "fanfold/timeline/channel_union": ((), ("channels_read", "channel_pages")),
+    "fanfold/timeline/memo": ((), ("channels_read",)),
+    "fanfold/timeline/sight": (("paging",), ("marks", "unread", "channels_read")),
+    "fanfold/timeline/union": (("union",), ("channels_read",)),
+    "fanfold/timeline/unread": ((), ("unread", "marker")),
+    "fanfold/aws": (
+        ("queues", "retries", "letters"),
+        ("dead_letters", "cli_dlq", "cli_drop", "sweep"),
+    ),
+    "fanfold/aws/batch_get": (("lookup",), ("sweep",)),
+    "fanfold/json_text": (("json_text", "intake", "messages"), ("json", "publish", "cli_drop")),
+    "fanfold/messages": (("messages", "plan"), ("dead_letters", "pipeline", "cli_dlq")),
+    "functions": (("worker",), _WORKER),
+    "functions/sweep": ((), ("metrics", "sweep", "dead_letters")),
+}
+# The protocol: what keeps, cuts, sends, counts, mends and undoes a delivery or a follow. Left out
+# are values without decisions (names, settings, times), what only passes calls on (both transports,
+# the two HTTP doors, clients), the doctor and the budgets, whose mistakes lose nothing.
+MODULES = (
+    *(
+        f"fanfold/fanout/{name}.py"
+        for name in (
+            "backlog",
+            "batch_retries",
+            "channel_plan",
+            "deliver",
+            "lanes",
+            "ledger",
+            "lookup",
+            "pacing",
+            "plan",
+            "policy",
+            "post_counts",
+            "publish",
+            "row",
+            "transport",
+        )
+    ),
+    *(
+        f"fanfold/sweep/{name}.py"
+        for name in ("course", "old_channels", "open_fanouts", "remedy", "sweep")
+    ),
+    *(
+        f"fanfold/follows/{name}.py"
+        for name in (
+            "backfill",
+            "bulk_follow",
+            "density",
+            "edges",
+            "edges_table",
+            "follow",
+            "followed_channels",
+            "followers",
+            "follows_table",
+            "growth",
+            "levels",
+            "looks",
+            "patience",
+            "publishers_table",
+            "ring_reader",
+            "sharding",
+            "wishes",
+        )
+    ),
+    *(
+        f"fanfold/timeline/{name}.py"
+        for name in (
+            "channel_reading",
+            "channel_union",
+            "entries",
+            "feed",
+            "late",
+            "marker",
+            "marks",
+            "memo",
+            "mutes",
+            "outbox",
+            "paging",
+            "picking",
+            "posts",
+            "read",
+            "readers",
+            "sight",
+            "source",
+            "union",
+            "unread",
+        )
+    ),
+    "fanfold/channels/windows.py",
+    *(f"fanfold/aws/{name}.py" for name in ("batch_get", "dead_letters", "queues", "retries")),
+    "fanfold/json_text.py",
+    "fanfold/messages.py",
+    *(f"functions/{name}.py" for name in ("_worker", "deliver", "plan", "relate", "sweep")),
+)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A change of a module, as text that stands in it exactly once."""
+
+    file: str
+    name: str  # the function and the operator, or `guard: ` and what holds as long as it is there
+    old: str
+    new: str
+    known: str = ""  # a test, `simulation <seed>`, or `equivalent: <reason>`
+    kind: str = ""  # of the worlds that must miss a guard; by default as seeds draw them
+    comment: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.file, self.old, self.new
+
+    @property
+    def is_guard(self) -> bool:
+        """Whether the simulation alone must notice it."""
+        return self.name.startswith(GUARD)
+
+    @property
+    def is_argued(self) -> bool:
+        return self.known.startswith(EQUIVALENT) and not self.is_guard
+
+    @property
+    def module(self) -> str:
+        return self.file.removesuffix(".py").replace("/", ".")
+
+    def source(self) -> str:
+        """The mutated module; raises `LookupError` if the text is not in it exactly once."""
+        path = ROOT / self.file
+        plain = path.read_text() if path.exists() else ""
+        if plain.count(self.old) != 1:
+            raise LookupError(
+                f"{self.file} must hold the text of '{self.name}' exactly once; mend it in "
+                "proof/mutants/mutants.diff."
+            )
+        return plain.replace(self.old, self.new)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Who noticed a mutant: a test, or the simulation at a seed; nobody if `by` is empty."""
+
+    by: str = ""
+    timed_out: bool = False
+    seconds: float = 0.0
+    check: str = ""  # of the simulation
+
+
+def tests_of(file: str) -> list[str]:
+    """The tests that may notice a mutant of this module, the fast ones first."""
+    stem = file.removesuffix(".py")
+    while stem not in _TESTS:
+        stem = stem.rpartition("/")[0]
+    units, integrations = _TESTS[stem]
+    named = Path(file).stem
+    first = sorted(units, key=lambda unit: unit not in named)  # its own tests
+    return [
+        *(f"tests/unit/test_{unit}.py" for unit in first),
+        *(f"tests/integration/test_{each}.py" for each in integrations),
+    ]
+
+
+def read(path: Path = LIST) -> list[Mutant]:
+    """The listed mutants."""
+    return [
+        _entry(of_file.partition("\n")[0], entry.split("\n"))
+        for of_file in path.read_text().split("\n--- ")[1:]
+        for entry in of_file.split("\n@@ ")[1:]
+    ]
+
+
+def _entry(file: str, lines: list[str]) -> Mutant:
+    def marked(mark: str) -> str:
+        return "\n".join(line.removeprefix(mark) for line in lines if line.startswith(mark))
+
+    name, _, known = lines[0].partition(" | ")
+    return Mutant(file, name, marked("-"), marked("+"), known, marked("@kind "), marked("# "))
+
+
+def place(file: str) -> tuple[int, str]:
+    """Where the list and the table have a module; guards stand in others than `MODULES`, too."""
+    return (MODULES.index(file) if file in MODULES else len(MODULES)), file
+
+
+def write(mutants: Iterable[Mutant], path: Path = LIST) -> None:
+    """Write the list, by module and in the order of its source."""
+    lines = [_HEAD]
+    by_place = sorted(
+        mutants, key=lambda each: (place(each.file), (ROOT / each.file).read_text().find(each.old))
+    )
+    for file, entries in groupby(by_place, key=lambda each: each.file):
+        lines.append(f"--- {file}")
+        for each in entries:
+            lines.append(f"@@ {each.name}{' | ' if each.known else ''}{each.known}")
+            for mark, text in (("@kind ", each.kind), ("# ", each.comment)):
+                lines += (f"{mark}{line}" for line in text.splitlines())
+            for mark, text in (("-", each.old), ("+", each.new)):
+                lines += (f"{mark}{line}" for line in text.split("\n"))
+    path.write_text("\n".join(lines) + "\n")

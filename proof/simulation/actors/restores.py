@@ -1,0 +1,174 @@
+"""One table is restored to an earlier moment, as docs/operations.md says, while the doors go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any
+
+from fanfold import contract, names
+from fanfold.aws.items import get_number
+from fanfold.follows.wishes import FOLLOWED
+from fanfold.ids import split_sort_key
+from fanfold_cli.commands import pause
+from proof.simulation import requests
+from proof.simulation.actors import on_call
+from proof.simulation.commands import repeat
+from proof.simulation.wishes import Change, Wish
+from proof.simulation.world import World
+
+Rows = dict[str, dict[str, Any]]  # by key
+
+# Workers hold nothing any more this long after their queues were paused.
+IN_FLIGHT_SECONDS = 150.0
+# Functions remember a publisher's level for a minute, and write edges there; the doctor, who comes
+# after that, finds them.
+REMEMBERED_SECONDS = 120.0
+# With the timelines goes the ledger, so that what was delivered since is delivered again.
+RESTORED = (
+    (names.FOLLOWERS,),
+    (names.PUBLISHERS,),
+    (names.FOLLOWING,),
+    (names.READERS,),
+    (names.FANOUTS,),
+    (names.TIMELINES, names.FANOUTS),
+)
+PAUSED = (pause.Lane.PUBLISH, pause.Lane.ALL)
+PATIENCE = 60
+
+
+def restore_a_table(world: World, random: Random) -> None:
+    """Pause, restore, repair, and resume."""
+    tables = random.choice(RESTORED)
+    world.scheduler.sleep(random.uniform(0, 60))
+    before = {table: _rows(world, table) for table in tables}
+    at_ms = world.clock.now_ms()
+    world.scheduler.sleep(random.uniform(1, 60))
+    for lane in PAUSED:
+        repeat(world, random, partial(pause.pause, lane=lane), times=PATIENCE)
+    world.scheduler.sleep(IN_FLIGHT_SECONDS)
+    for table in tables:
+        undone = _Undone(world, _rows(world, table), before[table])
+        _put_back(world, table, undone)
+        world.note(f"restored: {table.name}, to {(world.clock.now_ms() - at_ms) / 1000:.1f} s ago")
+        _NOTES.get(table.name, _note_nothing)(undone)
+    if names.FANOUTS in tables:
+        _publish_again(world)
+    if names.PUBLISHERS in tables:
+        world.harmed.are_rates_restored = True
+        world.scheduler.sleep(REMEMBERED_SECONDS)
+    begun_ms = world.clock.now_ms()
+    if repeat(world, random, on_call.repair, times=PATIENCE):
+        world.harmed.is_repaired(begun_ms, world.clock.now_ms())
+        world.history.repaired(begun_ms, world.clock.now_ms())
+    for lane in PAUSED:
+        repeat(world, random, partial(pause.resume, lane=lane), times=PATIENCE)
+
+
+def _note_nothing(_undone: _Undone) -> None: ...
+
+
+class _Undone:
+    """The rows of a table before it was restored, and since."""
+
+    def __init__(self, world: World, now: Rows, then: Rows) -> None:
+        self.world, self.now, self.then = world, now, then
+        self.changed = sorted(key for key in {*now, *then} if now.get(key) != then.get(key))
+
+
+def _rows(world: World, table: names.Table) -> Rows:
+    keys = [name for name in (table.partition_key, table.sort_key) if name]
+    return {json.dumps([row[name] for name in keys]): row for row in world.rows(table)}
+
+
+def _put_back(world: World, table: names.Table, undone: _Undone) -> None:
+    """A restore is no call of ours: nothing throttles it."""
+    meter, world.database.meter = world.database.meter, None
+    keys = [name for name in (table.partition_key, table.sort_key) if name]
+    for key in undone.changed:
+        if key in undone.then:
+            world.dynamodb.put_item(TableName=table.name, Item=undone.then[key])
+        else:
+            gone = {name: undone.now[key][name] for name in keys}
+            world.dynamodb.delete_item(TableName=table.name, Key=gone)
+    world.database.meter = meter
+
+
+def _note_follows(undone: _Undone) -> None:
+    """What a restored row says is wished from now on, by the operator; counts are as they were."""
+    world, now_ms = undone.world, undone.world.clock.now_ms()
+    for key in undone.changed:
+        row = undone.now.get(key) or undone.then[key]
+        pair = user, _ = row["user_id"]["S"], row["publisher_id"]["S"]
+        world.harmed.undone.add(pair)
+        did, does = (_follows(rows.get(key)) for rows in (undone.now, undone.then))
+        world.harmed.miscounted[user] += did - does
+        relation, restored = world.history.relations[pair], Wish(does, now_ms, is_import=True)
+        # Messages may have an effect again: later wishes are forgotten.
+        relation.wishes += [
+            Wish(each.follows, now_ms, is_message=True, is_due=False)
+            for each in relation.wishes
+            if each.is_message
+        ]
+        relation.wishes.append(restored)
+        relation.ends(restored, now_ms, None)
+        if did is not does:
+            world.observer.changes[pair].append(Change(now_ms, does))
+
+
+def _follows(row: dict[str, Any] | None) -> bool:
+    return row is not None and row["state"]["S"] == FOLLOWED
+
+
+def _note_counts(undone: _Undone) -> None:
+    for key in undone.changed:
+        row = undone.now.get(key) or undone.then[key]
+        was, count = (
+            get_number(rows.get(key, {}), "follows") for rows in (undone.now, undone.then)
+        )
+        undone.world.harmed.miscounted[row["user_id"]["S"]] += count - was
+        undone.world.harmed.unmarked.add(row["user_id"]["S"])
+
+
+def _note_levels(undone: _Undone) -> None:
+    for key in undone.changed:
+        (publisher,), row = json.loads(key), undone.then.get(key, {})
+        level, at_ms = get_number(row, "level"), get_number(row, "last_updated")
+        undone.world.observer.levels.restored(publisher["S"], level, at_ms)
+
+
+def _note_entries(undone: _Undone) -> None:
+    """What was delivered since is delivered again, to whoever follows by then."""
+    for key in undone.changed:
+        if key not in undone.then:
+            entry = undone.now[key]
+            ref_id = split_sort_key(entry["sort_key"]["S"])[1]
+            undone.world.harmed.lost_entries.add((entry["user_id"]["S"], ref_id))
+
+
+def _note_deliveries(undone: _Undone) -> None:
+    """An operator's end of a delivery may be undone."""
+    undone.world.harmed.is_ledger_restored = True
+    for ref_id in undone.world.abandoned:
+        undone.world.abandoned[ref_id] = False
+
+
+_NOTES: dict[str, Callable[[_Undone], None]] = {
+    names.FOLLOWING.name: _note_follows,
+    names.READERS.name: _note_counts,
+    names.FANOUTS.name: _note_deliveries,
+    names.TIMELINES.name: _note_entries,
+    names.PUBLISHERS.name: _note_levels,
+}
+
+
+def _publish_again(world: World) -> None:
+    """Publish every post that the ledger does not know by the queue: its row is opened again."""
+    known = {row["fanout_id"]["S"] for row in world.fanouts()}
+    for row in sorted(world.rows(names.POSTS), key=lambda row: row["ref_id"]["S"]):
+        if "deleted_at" in row or row["ref_id"]["S"] in known:
+            continue
+        about = {name: row[name]["S"] for name in ("publisher_id", "ref_id")}
+        requests.send(world, {"version": 1, "type": contract.POST_PUBLISHED, **about})

@@ -1,0 +1,84 @@
+"""Users, who follow, unfollow and read."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from random import Random
+
+from proof.simulation.actors.operators import grow_shards
+from proof.simulation.requests import by_http, read, relate, relate_by_queue
+from proof.simulation.world import World
+
+# In a crowded run, hot timelines delay each of the many posts: beyond this, nothing else happens.
+CROWD_HOT_SECONDS = 30.0
+# A crowd mostly comes in waves, so that many environments see the same throttle at the same time.
+WAVE_SECONDS = (None, 1.0, 1.0)
+
+
+def use(world: World, user: str, publishers: list[str]) -> None:
+    """Follow most publishers; perhaps follow and unfollow some repeatedly; perhaps read."""
+    random = world.random
+    for publisher in publishers:
+        if random.random() < 0.8:
+            relate(world, "follow", user, publisher)
+    is_restless = random.random() < 0.3
+    for _ in range(random.randint(0, 4) if is_restless else 0):
+        world.scheduler.sleep(random.uniform(0, 20))
+        relate(world, random.choice(("follow", "unfollow")), user, random.choice(publishers))
+    if random.random() < 0.2:
+        read(world, user)
+
+
+def crowd(
+    world: World,
+    users: list[str],
+    publisher: str,
+    *,
+    changes: tuple[int, int] = (2, 4),
+    posts: tuple[int, int] = (1, 4),
+) -> None:
+    """All users follow and unfollow one publisher, who keeps posting: so often, from and to."""
+    random = world.random
+    world.faults.hot_until = min(world.faults.hot_until, CROWD_HOT_SECONDS)
+    wave = random.choice(WAVE_SECONDS)
+
+    def come_and_go(user: str) -> None:
+        for _ in range(random.randint(*changes)):
+            pause = random.uniform(0, 6)
+            if wave:
+                now = world.scheduler.now
+                pause = math.ceil((now + pause) / wave) * wave - now
+            world.scheduler.sleep(pause)
+            act = relate if random.random() < 0.9 else relate_by_queue
+            act(world, random.choice(("follow", "follow", "unfollow")), user, publisher)
+
+    def post() -> None:
+        for number in range(random.randint(*posts)):
+            world.scheduler.sleep(random.uniform(0, 8))
+            by_http(world, publisher, f"{publisher}-crowd-{number}")
+
+    for user in users:
+        world.start_client(f"{user} again", partial(come_and_go, user))
+    world.start_client(f"{publisher} again", post)
+    if random.random() < 0.3:
+        world.start_client("shards", partial(grow_shards, world, publisher))
+
+
+def change_mind(world: World, user: str, publisher: str) -> None:
+    """Follow and unfollow within a fraction of a second, by request and by message."""
+    random = world.random
+    for _ in range(random.randint(1, 4)):
+        world.scheduler.sleep(random.uniform(0, 10))
+        for _ in range(random.randint(2, 4)):
+            act = random.choice((relate, relate_by_queue))
+            act(world, random.choice(("follow", "unfollow")), user, publisher)
+            world.scheduler.sleep(random.choice((0.0, random.uniform(0, 0.3))))
+
+
+def waver(world: World, random: Random, user: str, publisher: str) -> None:
+    """Follow and unfollow within minutes, by request and by message, which may come late."""
+    for _ in range(random.randint(2, 5)):
+        world.scheduler.sleep(random.uniform(0, 40))
+        act = random.choice((relate, relate_by_queue))
+        act(world, random.choice(("follow", "unfollow")), user, publisher)

@@ -1,0 +1,58 @@
+"""What has to be told while it lasts, and what must not be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fanfold import names
+from fanfold.aws import queues
+from proof.simulation.checks.evidence import Evidence
+from proof.simulation.world import World
+
+# Faults that no message has to come again for.
+SMALL = {"partial", "duplicated", "skewed", "unsent"}
+# So many edits before their posts may ring the alarm on late messages, one after the other; and so
+# often each is received, before SQS leaves it out of the queue's age.
+EARLY_EDITS = 2
+RECEIVES_IN_AN_AGE = 3
+
+
+def a_late_post_rings_its_alarm(found: Evidence) -> Iterator[str]:
+    """At every minute: what was accepted is complete in time, or its alarm rings."""
+    if found.world.watch:
+        yield from found.world.watch.violations
+
+
+def a_calm_world_rings_no_alarm(found: Evidence) -> Iterator[str]:
+    """Faults that pass within minutes, and are handled where they occur, tell nobody."""
+    world = found.world
+    if world.watch is None or not is_calm(world):
+        return
+    # What breaks the contract is a dead letter at once; and so is what SQS has delivered so often,
+    # by copies alone.
+    copies = world.faults.injected["duplicated"]
+    copied = {queue.name for queue, _ in world.dead_letters() if copies >= queue.max_receives}
+    # And an edit whose post never came, such as one that was over the rate, after half an hour.
+    is_edited = any(found.lacks_its_post(letter) for _, letter in world.dead_letters())
+    failed = {names.PUBLISH.name, *copied} if world.noise or is_edited else copied
+    by_right = {f"{name}{alarm}" for name in failed for alarm in ("Failed", "FailedMore")}
+    # A message whose order was refused in each attempt comes again after the visibility timeout.
+    if world.faults.injected["unsent"] >= queues.ATTEMPTS:
+        by_right.add("PublishLate")
+    # One edit that waits for its post is too old for 90 seconds. Several in turn are for minutes.
+    if len(world.observer.early) >= EARLY_EDITS * RECEIVES_IN_AN_AGE:
+        by_right.add("PublishLate")
+    for name, minute in world.watch.first_rang.items():
+        if name not in by_right:
+            yield f"{name} rings in minute {minute}, and nothing is wrong."
+
+
+def is_calm(world: World) -> bool:
+    """Whether nothing happened that somebody should hear of."""
+    triggers = world.triggers
+    # A slow bulk lane is a large event, in which no alarm rings by design.
+    has_slow_lane = triggers.seconds_a_message > 0 and names.EXPRESS in triggers.slow_lanes
+    is_slow = triggers.was_paused or has_slow_lane or world.is_busy
+    is_ill = any(trouble.tells for trouble in world.troubles)
+    # Each call that a trouble fails is counted, also of one that need not tell.
+    return not (is_slow or is_ill or world.faults.injected.keys() - SMALL - {"troubled"})

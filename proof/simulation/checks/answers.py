@@ -1,0 +1,55 @@
+"""What requests are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fanfold import contract
+from fanfold.errors import TooManyRequests
+from fanfold.settings import Settings
+from proof.simulation.checks.evidence import Evidence
+
+# What each route may answer, beside failures: its clients send no request that breaks the contract,
+# and follow few. That 404, 409, 410 and 422 had a reason is for the checks of posts and edits.
+ANSWERS = {
+    contract.FOLLOW.key: {200, 204},
+    contract.UNFOLLOW.key: {200, 204},
+    contract.LIST_FOLLOWING.key: {200},
+    contract.PUBLISH_POST.key: {202, 410, 422},
+    contract.READ_POST.key: {200, 404},
+    contract.EDIT_POST.key: {200, 404, 409, 410},
+    contract.RETRACT_POST.key: {204, 404},
+    contract.SHOW_DELIVERY.key: {200, 404},
+    contract.READ_TIMELINE.key: {200},
+    contract.MUTE.key: {204, 409},
+    contract.UNMUTE.key: {204, 409},  # where a later mute or unmute was answered first
+    contract.LIST_MUTED.key: {200},
+    contract.MOVE_MARKER.key: {200},
+    contract.READ_MARKER.key: {200},
+    contract.COUNT_UNREAD.key: {200},
+    contract.READ_FEED.key: {200},
+}
+
+# What fails no call.
+HARMLESS = {"duplicated", "skewed"}
+FAULT_OF_OURS = 500
+
+
+def nobody_is_refused_without_reason(found: Evidence) -> Iterator[str]:
+    """Every request is granted but for a reason of its own, and fails only if a call has failed.
+
+    As a fault of ours it fails only if something was forbidden, invalid or gone.
+    """
+    _ = found.seen  # what is asked for after the run counts too
+    faults = found.world.faults.injected.keys()
+    for (route, status), times in sorted(found.history.answers.items()):
+        is_failure = status >= 500 or status == TooManyRequests.status
+        if not is_failure and status not in ANSWERS[route]:
+            yield f"{route} was answered {status}, {times} times."
+        if status == FAULT_OF_OURS and "troubled" not in faults:
+            yield f"{route} failed with {status}, {times} times, and nothing was in the way."
+        is_over_rate = status == TooManyRequests.status and route == contract.PUBLISH_POST.key
+        if is_over_rate and found.world.rate.limit < Settings.publishes_per_minute:
+            continue
+        if is_failure and status != FAULT_OF_OURS and not faults - HARMLESS:
+            yield f"{route} failed with {status}, {times} times, and no call had failed."

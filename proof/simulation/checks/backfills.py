@@ -1,0 +1,79 @@
+"""What a new follow brings: the newest posts of its publisher, by two looks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from fanfold import names
+from fanfold.follows.looks import OUTBOX_LAG_MS
+from proof.simulation.checks.evidence import ROUNDING_MS, Evidence
+from proof.simulation.checks.shown import follow_wishes, is_excused
+from proof.simulation.faults import MAX_SKEW_MS
+from proof.simulation.history import Backfill
+from proof.simulation.wishes import surely
+
+
+def a_new_follow_brings_the_newest_posts(found: Evidence) -> Iterator[str]:
+    """After each of its looks, whoever surely follows has the newest posts that were there.
+
+    There: in the index of the publisher's posts, which lags behind, when the follow had its edge;
+    for the second look, when that began.
+    """
+    most = found.world.backfill
+    for look in found.history.backfills if most else ():
+        pair = look.user, look.publisher
+        if is_excused(found, pair) or not _is_owed(found, look):
+            continue
+        for key, ref_id in _newest(found, look, most):
+            # What all followers share is there for this one too.
+            own_ms = found.world.observer.landed_ms.get((look.user, key), math.inf)
+            landed_ms = min(own_ms, found.world.channels.put_ms.get(key, math.inf))
+            is_due = found.world.observer.posted_ms[ref_id] <= _known_by_ms(found, look)
+            if is_due and landed_ms > look.ended_ms:
+                which = "second" if look.is_second else "first"
+                yield f"The {which} look for {look.user} at {look.publisher} has missed {ref_id}."
+
+
+def nothing_else_is_filled_in(found: Evidence) -> Iterator[str]:
+    """Entries of posts from before a follow come only from follows that users asked for."""
+    for user, ref_id in sorted(found.only_filled):
+        relation = found.history.relations.get((user, found.publishers_of[ref_id]))
+        wishes = relation.wishes if relation else []
+        # Even an unfollow sends an order to settle, which may find a follow of an import.
+        if not found.world.backfill or all(wish.is_import for wish in wishes):
+            yield f"{user} has {ref_id} of before, and nothing should have brought it."
+
+
+def _known_by_ms(found: Evidence, look: Backfill) -> float:
+    """Posts that were stored by then are known to the page that a look uses."""
+    skew_ms = MAX_SKEW_MS if "skewed" in found.world.faults.injected else 0
+    # A page that a worker remembers is of that time at least, by the clock of its reader.
+    first_ms = look.sent_ms + OUTBOX_LAG_MS
+    if look.is_second:
+        first_ms += names.PLAN.settled_seconds * 1000
+    lag_ms = 1000 * found.world.max_index_lag + ROUNDING_MS
+    return min(look.begun_ms, first_ms - skew_ms) - lag_ms
+
+
+def _is_owed(found: Evidence, look: Backfill) -> bool:
+    wishes = follow_wishes(found, (look.user, look.publisher))
+    if any(wish.is_import for wish in wishes):
+        return False
+    span = look.begun_ms, look.ended_ms
+    return surely(wishes, *span, skew_ms=found.skew_ms) is True
+
+
+def _newest(found: Evidence, look: Backfill, most: int) -> list[tuple[str, str]]:
+    """Key and id of posts that are surely among the newest, of all that may have been there."""
+    posted = found.world.observer.posted_ms
+    may = [
+        ref_id
+        for ref_id in found.publishes
+        if found.publishes[ref_id].publisher == look.publisher
+        and posted.get(ref_id, look.ended_ms) < look.ended_ms
+    ]
+    # Whatever was retracted may have been among them, and its place is not known any more.
+    gone = [ref_id for ref_id in may if "sort_key" not in found.posts.get(ref_id, {})]
+    keys = {found.posts[ref_id]["sort_key"]["S"]: ref_id for ref_id in may if ref_id not in gone}
+    return sorted(keys.items(), reverse=True)[: max(0, most - len(gone))]

@@ -1,0 +1,387 @@
+"""What a run leaves behind, for the checks: its tables, what callers see, and their history."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from random import Random
+from typing import Any, NamedTuple
+
+from fanfold import contract, names, times
+from fanfold.channels.known_head import MOST_SECONDS
+from fanfold.fanout.row import COMPLETE, VOID
+from fanfold.ids import sort_key, split_sort_key
+from proof.model.sqs.messages import Message
+from proof.simulation import climbs, reader_requests, requests
+from proof.simulation.bodies import content_of
+from proof.simulation.channels import is_channel
+from proof.simulation.history import Operation, Pair
+from proof.simulation.readers import Unread
+from proof.simulation.spans import Span
+from proof.simulation.wishes import Sighting, Wish, contradictions, surely
+from proof.simulation.world import World
+
+# A message is stamped in whole milliseconds, and so are requests; the clocks of a run are finer.
+ROUNDING_MS = 1
+# The share of runs whose timelines and lists are read in pages of two.
+SMALL_PAGES = 0.15
+
+
+@dataclass
+class Publish:
+    """One post as its publisher knows it."""
+
+    ref_id: str
+    publisher: str
+    operations: list[Operation]
+    status: dict[str, Any] | None  # what the service tells the publisher at last
+    skew_ms: float
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether its delivery is owed: it was answered with 202, or SQS took it."""
+        return any(each.answer or each.kind == "send" for each in self.operations if each.tries)
+
+    @property
+    def state(self) -> str:
+        return self.status["state"] if self.status else ""
+
+    def accepted_at(self) -> set[str]:
+        """When it was accepted, by all that its publisher was ever told."""
+        answers = [each.answer for each in self.operations if each.answer]
+        return {each["accepted_at"] for each in (*answers, self.status) if each}
+
+    def tries_at(self, accepted_at: str) -> list[Span]:
+        """The requests and messages that may have been accepted at a time."""
+        at_ms, margin = times.to_ms(accepted_at), self.skew_ms + ROUNDING_MS
+        return [
+            each
+            for operation in self.operations
+            for each in operation.tries
+            if each.begun_ms - margin <= at_ms <= each.ended_ms + margin
+        ]
+
+    @cached_property
+    def begun_ms(self) -> float:
+        """When the request or message began that was accepted, in epoch milliseconds."""
+        tries = [each for told in self.accepted_at() for each in self.tries_at(told)]
+        every = [each for operation in self.operations for each in operation.tries]
+        return min(each.begun_ms for each in tries or every)
+
+
+class Landed(NamedTuple):
+    """An entry that a user's pages may show from `may_ms` on, and `must_ms` on at the latest."""
+
+    sort_key: str
+    ref_id: str
+    publisher: str
+    may_ms: float
+    must_ms: float
+
+    def or_before(self, other: Landed) -> Landed:
+        """The same entry, which lies in two places."""
+        may_ms, must_ms = min(self.may_ms, other.may_ms), min(self.must_ms, other.must_ms)
+        return self._replace(may_ms=may_ms, must_ms=must_ms)
+
+
+@dataclass
+class Seen:
+    """What users and publishers are shown at last, over HTTP."""
+
+    at_ms: float = 0.0
+    shown: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # entries by user
+    following: dict[str, list[str]] = field(default_factory=dict)  # publishers by user
+    status: dict[str, dict[str, Any] | None] = field(default_factory=dict)  # by `ref_id`
+    muted: dict[str, set[str]] = field(default_factory=dict)  # publishers by user
+    # By user what is unread, the marker, and the sort keys of all entries, without content.
+    unread: dict[str, tuple[Unread, str, list[str]]] = field(default_factory=dict)
+
+    def visible(self, user: str) -> set[str]:
+        """Whose posts the timeline of a user shows."""
+        return set(self.following.get(user, ())) - self.muted.get(user, set())
+
+
+class Evidence:
+    """The tables after a run, what is seen over HTTP, and the history of its operations."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.history = world, world.history
+        self.skew_ms = abs(world.door_skew_ms)
+        self.posts = {row["ref_id"]["S"]: row for row in world.rows(names.POSTS)}
+        # A void row says that nothing was accepted.
+        known = (row for row in world.fanouts() if row["state"]["S"] != VOID)
+        self.fanouts = {row["fanout_id"]["S"]: row for row in known}
+        rows = world.rows(names.TIMELINES)
+        self.timeline = [row for row in rows if not is_channel(row["user_id"]["S"])]
+        # What is in channels at last: the publishers by `ref_id`.
+        self.in_channels = {
+            split_sort_key(row["sort_key"]["S"])[1]: row["publisher_id"]["S"]
+            for row in rows
+            if is_channel(row["user_id"]["S"])
+        }
+        self.sort_keys: dict[tuple[str, str], list[str]] = {}  # by user and `ref_id`
+        for row in self.timeline:
+            user, key = row["user_id"]["S"], row["sort_key"]["S"]
+            self.sort_keys.setdefault((user, split_sort_key(key)[1]), []).append(key)
+        self.publishers_of = {
+            split_sort_key(row["sort_key"]["S"])[1]: row["publisher_id"]["S"]
+            for row in self.timeline
+        }
+        self.entries = Counter({each: len(keys) for each, keys in self.sort_keys.items()})
+        # Entries that only RELATE has written, after a follow; fan-outs have written all others.
+        observer = world.observer
+        self.only_filled = {
+            each
+            for each, keys in self.sort_keys.items()
+            if all(
+                observer.filled[each[0], key] > observer.written[each[0], key] == 0 for key in keys
+            )
+        }
+
+    @cached_property
+    def landed(self) -> dict[str, list[Landed]]:
+        """By user, each entry that was ever theirs, or in a channel that they may have followed."""
+        observer, channels = self.world.observer, self.world.channels
+        # "While the head is throttled, for ten": batches leave it unprocessed then.
+        may_be_throttled = self.world.faults.rates["partial"] > 0
+        head_ms = 1_000 * MOST_SECONDS if may_be_throttled else 0.0
+        landed: dict[str, dict[str, Landed]] = {}
+        for (user, key), at_ms in observer.landed_ms.items():
+            own = Landed(key, split_sort_key(key)[1], observer.publishers[user, key], at_ms, at_ms)
+            landed.setdefault(user, {})[key] = own
+        for key, publisher, ref_id, at_ms in channels.shared():
+            since_ms = channels.complete_ms.get(ref_id, math.inf) + head_ms
+            shared = Landed(key, ref_id, publisher, at_ms, since_ms)
+            for user, followed in self.history.relations:
+                if followed == publisher:
+                    known = landed.setdefault(user, {})
+                    known[key] = shared.or_before(known.get(key, shared))
+        return {user: list(entries.values()) for user, entries in landed.items()}
+
+    def is_in_channel(self, ref_id: str) -> bool:
+        """Whether a post was delivered by its publisher's channel, and is there."""
+        return ref_id in self.world.channels.complete_ms and ref_id in self.in_channels
+
+    def lacks_its_post(self, message: Message) -> bool:
+        """Whether a dead letter is an edit that was tried out, and whose post never came."""
+        content = content_of(message.body)
+        is_edit = content.get("type") == contract.POST_UPDATED
+        return is_edit and bool(message.dead_letter_source) and content["ref_id"] not in self.posts
+
+    def may_read(self, user: str, ref_id: str) -> bool:
+        """Whether a post is an entry of a user's own, or of a channel that they may follow."""
+        relation = self.history.relations.get((user, self.in_channels.get(ref_id, "")))
+        is_shared = relation is not None and any(wish.follows for wish in relation.wishes)
+        return is_shared or (user, ref_id) in self.entries
+
+    @cached_property
+    def seen(self) -> Seen:
+        """What everybody is shown now that the run is over."""
+        world, seen = self.world, Seen()
+        is_small = Random(f"{world.seed} pages").random() < SMALL_PAGES
+        limit = 2 if is_small else 100
+
+        def look() -> None:
+            for user in self.history.users():
+                seen.shown[user] = requests.read(world, user, limit=limit)
+                seen.following[user] = requests.following(world, user, limit=limit)
+                self._look_as(user, seen, limit)
+            climbs.finish(world)
+            for ref_id, (first, *_) in self._operations.items():
+                seen.status[ref_id] = requests.status(world, first.user, ref_id)
+            if self.history.edits.by_post:
+                for ref_id in self._operations:
+                    requests.show(world, "reader", ref_id)
+                for publisher in self.publishers:
+                    requests.read_feed(world, "reader", publisher, limit=limit)
+
+        world.clock.advance(60.0)  # the caches of QUERY expire
+        world.run(lambda each: each.start_client("reader", look))
+        seen.at_ms = world.clock.now_ms()
+        return seen
+
+    def _look_as(self, user: str, seen: Seen, limit: int) -> None:
+        """Ask for what only some users have: mutes, a marker."""
+        world, readers = self.world, self.history.readers
+        if readers.has_muted(user):
+            seen.muted[user] = reader_requests.muted(world, user, limit=limit)
+        if readers.has_marked(user):
+            marker = reader_requests.marker(world, user)
+            unread = reader_requests.unread(world, user)
+            ids = requests.read(world, user, limit=limit, hydrate=False)
+            keys = [sort_key(each["published_at"], each["ref_id"]) for each in ids]
+            if marker is not None and unread is not None:
+                seen.unread[user] = unread, marker, keys
+
+    @cached_property
+    def _operations(self) -> dict[str, list[Operation]]:
+        found: dict[str, list[Operation]] = {}
+        for each in self.history.of("publish", "send"):
+            if each.tries:
+                found.setdefault(each.subject, []).append(each)
+        return found
+
+    @cached_property
+    def publishers(self) -> list[str]:
+        """All who tried to publish."""
+        return sorted({each[0].user for each in self._operations.values()})
+
+    @cached_property
+    def publishes(self) -> dict[str, Publish]:
+        """All posts that somebody tried to publish, by `ref_id`."""
+        return {
+            ref_id: Publish(ref_id, each[0].user, each, self.seen.status[ref_id], self.skew_ms)
+            for ref_id, each in self._operations.items()
+        }
+
+    @cached_property
+    def contradictions(self) -> list[tuple[Pair, Wish | Sighting]]:
+        """What of all that was seen does not follow from what users wished, whatever the order."""
+        return [
+            (pair, what)
+            for pair, relation in self.history.relations.items()
+            for what in contradictions(
+                relation.settled_wishes(), self._sightings(*pair), skew_ms=self.skew_ms
+            )
+        ]
+
+    def _sightings(self, user: str, publisher: str) -> list[Sighting]:
+        """What is seen of a user and a publisher: posts that arrived or did not, and the list."""
+        at_ms, observer = self.seen.at_ms, self.world.observer
+        found = [Sighting(at_ms, at_ms, publisher in self.seen.following.get(user, ()))]
+        for publish in self._by_publisher.get(publisher, ()):
+            begun_ms, keys = publish.begun_ms, self.sort_keys.get((user, publish.ref_id))
+            if keys:
+                # Its edge was read before the entry was first written.
+                written = (observer.entered_ms.get((user, key), at_ms) for key in keys)
+                ended_ms = max(begun_ms, min(written))
+                # RELATE reads the follow before the posts.
+                filled = (observer.filled_since_ms.get((user, key), begun_ms) for key in keys)
+                begun_ms = min(begun_ms, *filled)
+                if not self._has_other_edge((user, publisher), begun_ms, ended_ms):
+                    found.append(Sighting(begun_ms, ended_ms, True, what=publish.ref_id))
+            elif self.is_due(publish) and not self.is_in_channel(publish.ref_id):
+                ended_ms = max(begun_ms, self._completed_ms(user, publish.ref_id))
+                if not self.world.harmed.touches((user, publisher), begun_ms, ended_ms):
+                    found.append(Sighting(begun_ms, ended_ms, False, what=publish.ref_id))
+        return found
+
+    def _completed_ms(self, user: str, ref_id: str) -> float:
+        """When the service first said that everything is delivered: it reads no edge any more.
+
+        An entry that a restore has lost is written again only for whoever still follows when its
+        post is delivered again. All others are held to the first delivery, as everywhere.
+        """
+        observer = self.world.observer
+        first_ms = observer.completed_ms.get(ref_id, self.seen.at_ms)
+        if (user, ref_id) in self.world.harmed.lost_entries:
+            return observer.completed_last_ms.get(ref_id, first_ms)
+        return first_ms
+
+    def _has_other_edge(self, pair: Pair, begun_ms: float, ended_ms: float) -> bool:
+        """Whether there may have been an edge that nobody wished for: put late, or by accident."""
+        is_late = self.history.relations[pair].has_late_edge(begun_ms, ended_ms)
+        return is_late or self.world.harmed.touches(pair, begun_ms, ended_ms)
+
+    @cached_property
+    def _by_publisher(self) -> dict[str, list[Publish]]:
+        found: dict[str, list[Publish]] = {}
+        for publish in self.publishes.values():
+            found.setdefault(publish.publisher, []).append(publish)
+        return found
+
+    def is_due(self, publish: Publish) -> bool:
+        """Whether every follower has to have a post, as the service itself says it was delivered.
+
+        Whatever it does not say that of is `posts.every_accepted_post_is_delivered_or_visibly_not`.
+        """
+        return publish.state == COMPLETE and not self._may_be_retracted(publish)
+
+    def _may_be_retracted(self, publish: Publish) -> bool:
+        """Whether a retraction may have taken effect: it was tried, and nobody sees the post."""
+        tried = self.history.tried_to_retract(publish.ref_id)
+        return tried and publish.ref_id not in self._shown
+
+    @cached_property
+    def _shown(self) -> set[str]:
+        return {entry["ref_id"] for shown in self.seen.shown.values() for entry in shown}
+
+    def may_follow(self, pair: Pair, publish: Publish) -> bool:
+        """Whether a user ever asked to follow, or has an edge by accident."""
+        relation = self.history.relations.get(pair)
+        has_asked = relation is not None and any(wish.follows for wish in relation.wishes)
+        return has_asked or self.world.harmed.touches(pair, publish.begun_ms, self.seen.at_ms)
+
+    def is_sure(self, pair: Pair, sighting: Sighting) -> bool:
+        """Whether wishes alone contradict a sighting, and not only the other ones with them."""
+        wishes = self.history.relations[pair].wishes
+        said = surely(wishes, sighting.begun, sighting.ended, skew_ms=self.skew_ms)
+        return said is (not sighting.follows)
+
+    def has_changed(self, ref_id: str) -> bool:
+        """Whether anybody's edge may have changed while a complete post was delivered.
+
+        A worker with a copy of an order may write on after the delivery is complete. And after the
+        ledger was restored without its row, the post is delivered once more, to those who follow
+        then; whoever has unfollowed since the first time keeps an entry that is not counted. So it
+        is the last time that counts here at which the post was complete.
+        """
+        publish, observer = self.publishes.get(ref_id), self.world.observer
+        if publish is None:
+            return False
+        written = (
+            at_ms
+            for (user, key), at_ms in observer.entered_ms.items()
+            if split_sort_key(key)[1] == ref_id and (user, ref_id) not in self.only_filled
+        )
+        until_ms = max(observer.completed_last_ms[ref_id], max(written, default=0.0))
+        begun_ms, publisher = publish.begun_ms, publish.publisher
+        return self.world.harmed.touches_any(publisher, begun_ms, until_ms) or any(
+            relation.may_have_changed(begun_ms, until_ms)
+            for pair, relation in self.history.relations.items()
+            if pair[1] == publisher
+        )
+
+    def dropped(self) -> set[str]:
+        """The bodies of dead letters that operators have dropped, and not restored."""
+        return {body for body, _ in self.world.letters.lost}
+
+    def failed(self) -> str:
+        """The bodies of all dead letters, and of those that were dropped."""
+        bodies = (message.body for _, message in self.world.dead_letters())
+        return " ".join([*bodies, *sorted(self.dropped())])
+
+    def written_again(self) -> int:
+        """How many entries of stragglers were written twice, after all tries of an order.
+
+        An order that has come to no timeline in all its hand-backs is a dead letter, and SWEEP asks
+        about its segment. If that order is handed back too, it waits for up to five minutes, which
+        is longer than SWEEP waits before it sends a round. Then two workers may hold the segment as
+        the stragglers can be written at last. Nobody else's entry, and none a third time.
+        """
+        failed, hot = self.failed(), self.world.faults.hot
+        return sum(
+            times > 1 and user in hot and f'"fanout_id":"{split_sort_key(key)[1]}"' in failed
+            for (user, key), times in self.world.observer.written.items()
+        )
+
+    def most_again(self) -> int:
+        """How many entries may be written once more, because several PLANs had the same post.
+
+        Each but one costs at most the whole ring; none holds the post alone while it writes.
+        """
+        entries = Counter(ref_id for _, ref_id in self.entries)
+        planners = self.world.observer.planners
+        return sum((len(tasks) - 1) * entries[ref_id] for ref_id, tasks in planners.items())
+
+    def may_be_sent_twice(self) -> bool:
+        """Whether segments may have been sent twice without a fault.
+
+        Two plans of one millisecond are both sent; so may be, by SWEEP, the segments that wait in a
+        queue as it is resumed, or in a slow lane, or what operators send.
+        """
+        triggers = self.world.triggers
+        is_slow = triggers.was_paused or triggers.seconds_a_message > 0
+        return is_slow or self.world.has_operators or self.world.observer.was_planned_twice

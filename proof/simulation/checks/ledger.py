@@ -1,0 +1,64 @@
+"""What the ledger says, and what nobody else may end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fanfold.fanout.row import ABANDONED, COMPLETE, DELIVERING, QUEUED, STALLED
+from fanfold.names import GIVEN_UP, OPEN
+from proof.simulation.checks.evidence import Evidence
+
+
+def the_ledger_is_right(found: Evidence) -> Iterator[str]:
+    """Complete means nothing pending, not open, and `delivered` entries in the timelines."""
+    for ref_id, row in found.fanouts.items():
+        state = row["state"]["S"]
+        yield from _indexes(ref_id, row)
+        if state != COMPLETE:
+            continue
+        if "pending" in row:
+            yield f"{ref_id} is complete, and has something pending."
+        if found.is_in_channel(ref_id):
+            continue  # nobody counts those who follow
+        delivered = int(row["delivered"]["N"])
+        entries = sum(
+            1 for user, each in found.entries.keys() - found.only_filled if each == ref_id
+        )
+        is_fixed = not found.has_changed(ref_id) and not found.history.tried_to_retract(ref_id)
+        if is_fixed and delivered != entries:
+            yield f"{ref_id} has {entries} entries, and the ledger says {delivered}."
+
+
+def every_post_that_is_shown_is_owed_to_all(found: Evidence) -> Iterator[str]:
+    """Also one whose publisher was answered an error, or nothing."""
+    for ref_id, post in found.posts.items():
+        row = found.fanouts.get(ref_id)
+        if "deleted_at" in post or (row and row["sort_key"] == post["sort_key"]):
+            continue
+        yield f"{ref_id} is there, and the ledger does not know it."
+
+
+def _indexes(ref_id: str, row: dict[str, Any]) -> Iterator[str]:
+    """SWEEP finds by one index what is open, and people by the other what has stalled."""
+    state = row["state"]["S"]
+    wanted = {QUEUED: OPEN, DELIVERING: OPEN, STALLED: GIVEN_UP}.get(state)
+    for index in (OPEN, GIVEN_UP):
+        if (index is wanted) is not (index.partition_key in row):
+            is_there = "in" if index.partition_key in row else "not in"
+            yield f"{ref_id} is {state} and {is_there} the index '{index.name}'."
+
+
+def what_an_operator_ended_stays_ended(found: Evidence) -> Iterator[str]:
+    """Nothing reopens an abandoned fan-out, and nobody else ends one."""
+    for ref_id, is_certain in found.world.abandoned.items():
+        if not is_certain:  # a restore may even have lost the row, of a post that was retracted
+            continue
+        state = found.fanouts[ref_id]["state"]["S"]
+        if state != ABANDONED:
+            yield f"{ref_id} was abandoned, and is {state}."
+    for ref_id, row in found.fanouts.items():
+        if row["state"]["S"] != ABANDONED:
+            continue
+        if ref_id not in found.world.abandoned:
+            yield f"{ref_id} is abandoned, and nobody did that."

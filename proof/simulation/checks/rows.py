@@ -1,0 +1,135 @@
+"""Each row by itself, and beside the rows that it has to agree with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from fanfold import names, times
+from fanfold.aws.items import get_number
+from fanfold.fanout.row import ABANDONED, COMPLETE, ENTRIES_EXPIRE_AT
+from fanfold.follows import ring
+from fanfold.follows.follows_table import TOMBSTONE_SECONDS
+from fanfold.names import EXPIRES_AT
+from fanfold.settings import Settings
+from fanfold.timeline.posts import OUTLIVES_SECONDS
+from proof.simulation.checks.evidence import Evidence
+from proof.simulation.faults import MAX_SKEW_MS
+from proof.simulation.observers import pair_of
+from proof.simulation.world import accepted_ms
+
+DAY_SECONDS = 24 * 60 * 60
+
+
+def posts_are_stored_as_they_were_sent(found: Evidence) -> Iterator[str]:
+    """A post has the body of one of its publishes or edits, and the key and the end of its time."""
+    for ref_id, row in found.posts.items():
+        publishes = found.history.of("publish", "send", subject=ref_id)
+        if "deleted_at" in row:
+            if not found.history.tried_to_retract(ref_id):
+                yield f"{ref_id} is retracted, and nobody asked for that."
+            if row.keys() - {"ref_id", "publisher_id", "accepted_at", "deleted_at", EXPIRES_AT}:
+                yield f"{ref_id} is retracted, and still has its content."
+            continue
+        edits = found.history.edits.of(ref_id, row["publisher_id"]["S"])
+        sent = [*(each.content for each in publishes), *(each.content for each in edits)]
+        if json.loads(row["body"]["S"]) not in sent:
+            yield f"{ref_id} has a body that nobody sent."
+        at = found.history.given_times.get(ref_id, row["accepted_at"]["S"])
+        if row["sort_key"]["S"] != f"{at}#{ref_id}":
+            yield f"{ref_id} has another sort key than that of its time."
+        wanted = times.to_ms(at) // 1000 + Settings.retention_days * DAY_SECONDS + OUTLIVES_SECONDS
+        if get_number(row, EXPIRES_AT) != wanted:
+            yield f"The post {ref_id} expires at another time than its retention's end."
+
+
+def what_was_retracted_leaves_a_tombstone(found: Evidence) -> Iterator[str]:
+    """An acknowledged retraction, or a message that was taken, is remembered."""
+    failed = found.failed()
+    for retract in found.history.of("retract", "unsend"):
+        is_done = retract.status == 204 or (
+            retract.kind == "unsend" and f'"{retract.subject}"' not in failed
+        )
+        if is_done and "deleted_at" not in found.posts.get(retract.subject, {}):
+            yield f"{retract.subject} was retracted, and has no tombstone."
+
+
+def fanouts_agree_with_their_posts(found: Evidence) -> Iterator[str]:
+    """A row of the ledger has the publisher and the times of its post."""
+    for ref_id, row in found.fanouts.items():
+        post = found.posts.get(ref_id)
+        if post is None:
+            # "Accepted means delivered. After a 202": a person ended what never was accepted.
+            publish = found.publishes.get(ref_id)
+            if row["state"]["S"] == ABANDONED and publish and not publish.is_accepted:
+                continue
+            yield f"{ref_id} is {row['state']['S']}, and its post is gone."
+            continue
+        for name in ("publisher_id", "accepted_at", "sort_key"):
+            if name in post and row[name] != post[name]:
+                yield f"{ref_id} has another {name} in the ledger than in its post."
+        if "deleted_at" not in post and row[EXPIRES_AT] != post[EXPIRES_AT]:
+            yield f"The fan-out {ref_id} expires at another time than its post."
+        if get_number(row, ENTRIES_EXPIRE_AT) + OUTLIVES_SECONDS != get_number(row, EXPIRES_AT):
+            yield f"The entries of {ref_id} are to expire at another time than its retention's end."
+        if row["state"]["S"] != COMPLETE:
+            continue
+        if "completed_at" not in row:
+            yield f"{ref_id} is complete, and does not say since when."
+        elif times.to_ms(row["completed_at"]["S"]) < accepted_ms(row) - MAX_SKEW_MS - found.skew_ms:
+            yield f"{ref_id} was complete before it was accepted."
+        if row.get("resume", {"M": {}})["M"]:
+            yield f"{ref_id} is complete, and has something to resume."
+
+
+def entries_agree_with_their_fanouts(found: Evidence) -> Iterator[str]:
+    """An entry has the key, the publisher and the time to live that the ledger says."""
+    for row in found.timeline:
+        user, ref_id = row["user_id"]["S"], row["sort_key"]["S"].partition("#")[2]
+        fanout = found.fanouts.get(ref_id)
+        if fanout is None:
+            continue  # another check tells
+        if row["sort_key"] != fanout["sort_key"]:
+            yield f"{user} has {ref_id} under another sort key than the ledger's."
+        if row["publisher_id"] != fanout["publisher_id"]:
+            yield f"{user} has {ref_id} of another publisher than the ledger's."
+        if row.get(EXPIRES_AT) != fanout[ENTRIES_EXPIRE_AT]:
+            yield f"The entry {ref_id} of {user} expires at another time than the ledger's."
+
+
+def edges_lie_where_they_are_read(found: Evidence) -> Iterator[str]:
+    """An edge lies in the shard of its position, at a level that its publisher has reached."""
+    world = found.world
+    levels = {
+        row["publisher_id"]["S"]: get_number(row, "level") for row in world.rows(names.PUBLISHERS)
+    }
+    for edge in world.rows(names.FOLLOWERS):
+        user, publisher = pair_of(edge)
+        level, _, shard = edge["shard_id"]["S"].rpartition("#")[2].partition(".")
+        position = ring.position_of(edge["edge"]["S"])
+        is_placed = position == ring.position(user)
+        if not is_placed or int(shard) != ring.shard_of(position, int(level)):
+            yield f"The edge of {user} at {publisher} lies where it does not belong."
+        if int(level) > levels.get(publisher, 0):
+            yield f"The edge of {user} at {publisher} lies above the publisher's level."
+
+
+def follows_are_kept(found: Evidence) -> Iterator[str]:
+    """Whoever was answered has a row: a follow without an end, or a tombstone with one."""
+    now_ms = found.world.clock.now_ms()
+    rows = {
+        (row["user_id"]["S"], row["publisher_id"]["S"]): row
+        for row in found.world.rows(names.FOLLOWING)
+    }
+    known = {*rows, *found.world.harmed.undone}
+    for each in found.history.of("follow", "unfollow"):
+        is_recent = now_ms - each.ended_ms < TOMBSTONE_SECONDS * 1000
+        has_row = (each.user, each.subject) in known
+        if each.is_acknowledged and is_recent and not has_row:
+            yield f"{each.user} was answered about {each.subject}, and has no row."
+    for (user, publisher), row in rows.items():
+        is_followed = row["state"]["S"] == "followed"
+        if is_followed and EXPIRES_AT in row:
+            yield f"The follow of {publisher} by {user} is to expire."
+        if not is_followed and EXPIRES_AT not in row:
+            yield f"The tombstone of {user} at {publisher} never expires."

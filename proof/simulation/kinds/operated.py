@@ -1,0 +1,89 @@
+"""A world in which operators act beside traffic and faults, with the commands of `fanfold`.
+
+Accidents give them work: messages that fail until they are dead letters, and edges that are deleted
+or put by hand. Commands fail and are killed as functions do. When all is calm, the operators finish
+what they have begun.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from random import Random
+
+from proof.simulation.actors import (
+    accidents,
+    editors,
+    on_call,
+    operators,
+    publishers,
+    restores,
+    users,
+)
+from proof.simulation.checks import operated
+from proof.simulation.checks.judge import CHECKS
+from proof.simulation.commands import installed
+from proof.simulation.kinds.kind import Kind
+from proof.simulation.neighbours import Neighbours
+from proof.simulation.world import World
+
+
+def live(world: World) -> None:
+    """Run the world to its end."""
+    random = Random(f"{world.seed} operated")
+    unfinished: list[Callable[[], None]] = []
+    world.has_operators = True
+    with tempfile.TemporaryDirectory() as folder, installed():
+        world.run(partial(play, random=random, folder=Path(folder), unfinished=unfinished))
+        world.run(
+            lambda _: world.start_client(
+                "operator", partial(on_call.settle, world, random, Path(folder), unfinished)
+            )
+        )
+
+
+def play(
+    world: World, *, random: Random, folder: Path, unfinished: list[Callable[[], None]]
+) -> None:
+    """Start clients, accidents and operators; a few of each, because their commands take long."""
+    if world.is_busy:
+        Neighbours(world)
+    posting = [f"p{number}" for number in range(random.randint(1, 2))]
+    people = [f"u{number}" for number in range(random.randint(1, 8))]
+    world.faults.hot = frozenset(random.sample(people, 1))
+
+    def start(share: float, name: str, act: Callable[..., object], *arguments: object) -> None:
+        if random.random() < share:
+            world.start_client(name, partial(act, world, *arguments))
+
+    for user in people:
+        start(1.0, user, users.use, user, posting)
+    for publisher in posting:
+        start(1.0, publisher, publishers.publish, publisher)
+    editors.start(world, posting)
+    for user in ("h0", "h1"):
+        start(0.6, user, users.waver, random, user, posting[0])
+    start(0.3, "noise", publishers.send_noise)
+    start(0.7, "bad deploy", accidents.fail_messages, random)
+    start(0.5, "accident", accidents.damage_edges, random, people, posting)
+    start(0.2, "shards", operators.grow_shards, posting[0])
+    start(1.0, "letters", on_call.attend_letters, random, folder)
+    if random.random() < 0.4:
+        world.start_client("restore", partial(restores.restore_a_table, world, random))
+    else:
+        start(0.4, "lanes", on_call.switch_lanes, random)
+    start(0.4, "deliveries", on_call.send_again, random)
+    start(0.1, "archive", on_call.restore_an_old_file, random, folder, posting[0])
+    start(0.2, "impatient", on_call.abandon, random)
+    start(0.5, "doctor", on_call.examine, random)
+
+    def load(world: World) -> None:
+        everybody = [*people, "h0", "h1", "i0", "i1"]
+        unfinished.append(on_call.load_follows(world, random, folder, everybody, posting))
+
+    start(0.4, "import", load)
+
+
+KIND = Kind("operated", 0.08, live, (*CHECKS, *operated.CHECKS))

@@ -1,0 +1,151 @@
+"""`python -m tools.audit.licences`: write docs/licences.md, what ships and by which licence.
+
+From the metadata of the installed packages, which are those of the locks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/licences.md"
+PIN = re.compile(r"^([a-z0-9-]+)==", re.MULTILINE)
+# Licences that ask for no more than their text beside the code.
+PERMISSIVE = frozenset({"Apache-2.0", "BSD-3-Clause", "MIT", "PSF-2.0", "curl"})
+# Others that may ship, and what that means.
+COPYLEFT = {
+    "MPL-2.0": "changes to its own files must be published; nothing else is touched",
+    "LGPL-3.0-or-later": "a library beside others, which anybody may exchange",
+}
+# What older metadata says in words.
+IN_WORDS = {"Apache License 2.0": "Apache-2.0", "Dual License": "Apache-2.0 OR BSD-3-Clause"}
+# Of the libraries in pycurl's wheel, by the beginning of the file's name: from their sources.
+LIBRARIES = {
+    "libbrotlicommon": "MIT",
+    "libbrotlidec": "MIT",
+    "libcom_err": "MIT",
+    "libcrypto": "Apache-2.0",
+    "libcurl": "curl",
+    "libgssapi_krb5": "MIT",
+    "libidn2": "LGPL-3.0-or-later OR GPL-2.0-or-later",
+    "libk5crypto": "MIT",
+    "libkrb5": "MIT",
+    "libkrb5support": "MIT",
+    "libnghttp2": "MIT",
+    "libnghttp3": "MIT",
+    "libngtcp2": "MIT",
+    "libngtcp2_crypto_ossl": "MIT",
+    "libpsl": "MIT",
+    "libsfparse": "MIT",
+    "libssh2": "BSD-3-Clause",
+    "libssl": "Apache-2.0",
+    "libunistring": "LGPL-3.0-or-later OR GPL-2.0-or-later",
+}
+
+
+class Part(NamedTuple):
+    name: str
+    licence: str  # an expression of SPDX
+
+    @property
+    def is_permissive(self) -> bool:
+        """Whether one of the licences that it offers is permissive."""
+        return any(set(each.split(" AND ")) <= PERMISSIVE for each in self.licence.split(" OR "))
+
+    @property
+    def meaning(self) -> str:
+        """What to know about a licence that is not permissive; raises `KeyError` if nobody does."""
+        if self.is_permissive:
+            return ""
+        known = [COPYLEFT[each] for each in self.licence.split(" OR ") if each in COPYLEFT]
+        if not known:
+            raise KeyError(f"{self.name} is under {self.licence}: look at it, then list it here.")
+        return known[0]
+
+
+def licence_of(package: str) -> str:
+    """What the package's metadata says; raises `KeyError` if that is nothing that is understood."""
+    about: Any = metadata.metadata(package)
+    said = about.get("License-Expression") or about.get("License")
+    return IN_WORDS.get(said, str(said))
+
+
+def pinned(lock: str) -> list[str]:
+    return PIN.findall((ROOT / lock).read_text())
+
+
+def parts(packages: list[str]) -> list[Part]:
+    return [Part(name, licence_of(name)) for name in packages]
+
+
+def bundled() -> list[str]:
+    """The libraries in the wheel of pycurl that is installed here, by the beginnings of names."""
+    files = metadata.files("pycurl") or []
+    libraries = (path.name for path in files if path.parent.name in ("pycurl.libs", ".dylibs"))
+    return sorted({re.split(r"[-.]", name)[0] for name in libraries})
+
+
+def of_typescript() -> list[Part]:
+    """What the TypeScript client brings along at run time."""
+    lock = json.loads((ROOT / "clients/typescript/package-lock.json").read_text())
+    return [
+        Part(path.removeprefix("node_modules/"), about["license"])
+        for path, about in sorted(lock["packages"].items())
+        if path and not about.get("dev")
+    ]
+
+
+def page() -> str:
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    plain = pinned("requirements.txt")
+    more = [name for name in pinned("requirements-boto3.txt") if name not in plain]
+    yield "# Licences of what ships"
+    yield ""
+    yield (
+        "Written by `make documents` from the metadata of the locked packages; a test compares. "
+        "Fanfold itself is [MIT](../LICENSE)."
+    )
+    yield from _table("The asset of the functions", "`requirements.txt`", parts(plain))
+    yield from _table("With `transport=boto3` also", "`requirements-boto3.txt`", parts(more))
+    libraries = [Part(name, licence) for name, licence in LIBRARIES.items()]
+    yield from _table(
+        "Libraries in the wheel of pycurl", "files of their own, by their sources", libraries
+    )
+    yield ""
+    yield (
+        "libidn2 and libunistring are the only ones under the LGPL. They are files of their own in "
+        "`pycurl.libs`, which libcurl loads, and are unchanged. Deploying the asset to one's own "
+        "account passes nothing on; whoever gives the asset itself to others passes on these two "
+        "with their licence, as the LGPL asks."
+    )
+    yield from _table("The TypeScript client", "`dependencies` of its package", of_typescript())
+    yield ""
+    yield "## The Python wheel"
+    yield ""
+    yield (
+        "It holds Fanfold's own code and the locks, and nobody else's: what an extra names, pip "
+        "installs from its own publisher. uv installs the packages of the asset when an app is "
+        "synthesized."
+    )
+
+
+def _table(title: str, what: str, found: list[Part]) -> Iterator[str]:
+    yield ""
+    yield f"## {title}"
+    yield ""
+    yield f"| {what} | licence | if not permissive |"
+    yield "| --- | --- | --- |"
+    for part in found:
+        yield f"| {part.name} | {part.licence} | {part.meaning} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,1 @@
+"""`python -m tools.contract_docs` writes the public documents of the contract."""
