@@ -1,5 +1,7 @@
 """The settings of the deployed functions: each field is an environment variable."""
 
+from __future__ import annotations  # The rules cost a cold start nothing: no function reads them.
+
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -152,7 +154,7 @@ class Settings(StageSettings):
         return max(self.retention_days, self.longest_retention_days)
 
     @classmethod
-    def from_env(cls, env: Mapping[str, str] = os.environ) -> "Settings":
+    def from_env(cls, env: Mapping[str, str] = os.environ) -> Settings:
         """Raises `KeyError` with all missing variables of fields without a default."""
         values: dict[str, Any] = {}
         missing: list[str] = []

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_type_hints
 
 from fanfold.budgets import NoRoom
 from fanfold.senders import Rule
@@ -46,11 +45,11 @@ def check(stage: Stage) -> None:
 
 
 def _check_fields(stage: Stage) -> None:
-    for field in fields(stage):
-        value = getattr(stage, field.name)
-        for rule in getattr(field.type, "__metadata__", ()):
+    for name, hint in get_type_hints(type(stage), include_extras=True).items():
+        value = getattr(stage, name)
+        for rule in getattr(hint, "__metadata__", ()):
             if value is not None and (fault := rule.fault(value)):
-                raise StageError(f"{field.name!r} {fault}.")
+                raise StageError(f"{name!r} {fault}.")
 
 
 def _check_quota(stage: Stage) -> None:

@@ -3,7 +3,7 @@
 import platform
 import re
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import get_type_hints
 
 import pytest
@@ -88,9 +88,9 @@ def test_with_the_stacks_own_pool_the_user_is_what_cognito_fixes() -> None:
 
 
 BOUNDS = [
-    (field.name, *map(int, re.findall(r"\d+", rule.words)))
-    for field in fields(Stage)
-    for rule in getattr(field.type, "__metadata__", ())
+    (name, *map(int, re.findall(r"\d+", rule.words)))
+    for name, hint in get_type_hints(Stage, include_extras=True).items()
+    for rule in getattr(hint, "__metadata__", ())
     if rule.words.startswith("from ")
 ]
 

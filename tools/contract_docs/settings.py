@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from dataclasses import fields
-from typing import Any
+from typing import Any, get_type_hints
 
 from fanfold.settings import StageSettings
 from infra.context import FIXED
@@ -45,7 +44,8 @@ def rows(kind: type[Any]) -> list[str]:
     """A row for each sentence of a class, about the fields above it that have none before."""
     [declared] = ast.parse(inspect.getsource(kind)).body
     assert isinstance(declared, ast.ClassDef)
-    rules = {field.name: getattr(field.type, "__metadata__", ()) for field in fields(kind)}
+    hints = get_type_hints(kind, include_extras=True)
+    rules = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
     found, group = [], list[str]()
     for each in declared.body[1:]:  # after the docstring
         if isinstance(each, ast.AnnAssign):

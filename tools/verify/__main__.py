@@ -91,13 +91,16 @@ class _Run:
         text = self.log.read_text(errors="replace")
         sums = self.workshop / "sums.json"
         passed = self.process.returncode == 0 and not said
+        log = self.log
+        if not passed:  # The next run of the stage has a log of its own.
+            log = log.replace(log.with_stem(f"{log.stem}-failed-{time.strftime('%m%d-%H%M%S')}"))
         result = Result(
             self.stage.name,
             self.key,
             passed,
             self.seconds,
             cpu_seconds,
-            last_line(text) if passed else f"{said or failures(text)} See {self.log}.",
+            last_line(text) if passed else f"{said or failures(text)} See {log}.",
             self.worlds.start,
             self.worlds.stop,
             json.loads(sums.read_text()) if passed and sums.exists() else None,
