@@ -94,12 +94,13 @@ def with_result(readme: str, result: Result) -> str:
 
 
 def _as_markdown(result: Result) -> str:
+    """A page's part: its rows lack the notes that a run prints."""
     lines = ["| figure | value | target | | against |", "| --- | ---: | --- | --- | --- |"]
     for figure in result.figures:
         met = "met" if figure.met else "**not met**"
         value = f"**{shown(figure.value)} {figure.unit}**"
         lines.append(f"| `{figure.name}` | {value} | {wanted(figure)} | {met} | {figure.against} |")
-    lines += [f"| {r.name} | {shown(r.value)} {r.unit} | | | {r.note} |" for r in result.rows]
+    lines += [f"| {row.name} | {shown(row.value)} {row.unit} | | | |" for row in result.rows]
     setting = {**machine(), **result.setting}
     lines += ["", "; ".join(f"{what}: {how}" for what, how in setting.items()) + "."]
     lines += ["", f"As data: [{DATA}]({DATA})."]
