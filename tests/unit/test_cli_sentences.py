@@ -27,8 +27,8 @@ UTF_16 = "publisher,follower\na,b\n".encode("utf-16")
 
 # A result with an arrow, of whichever command.
 PRINTS_AN_ARROW = """
-from fanfold_cli import app, console, main
-app.app = lambda: console.print_result("\\u00e9 \\u2192")
+from fanfold_cli import app, terminal, main
+app.app = lambda: terminal.print_result("\\u00e9 \\u2192")
 main.main()
 """
 
