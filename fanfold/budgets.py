@@ -91,7 +91,7 @@ class NoRoom(ValueError):
 
 
 @dataclass(frozen=True)
-class Lane:
+class LaneBudget:
     """Limits of the workers of one queue; rates are entries a second."""
 
     percent: int  # of the write capacity
@@ -124,10 +124,10 @@ class Budget:
     """
 
     write_units_per_second: int
-    publish: Lane
-    express: Lane
-    bulk: Lane
-    relation: Lane
+    publish: LaneBudget
+    express: LaneBudget
+    bulk: LaneBudget
+    relation: LaneBudget
 
     @classmethod
     def of(
@@ -254,12 +254,12 @@ def in_words(workers: Mapping[names.Queue, int]) -> str:
     return ", ".join(f"{queue.name.lower()} {number}" for queue, number in workers.items())
 
 
-def _express(units: int, workers: int) -> Lane:
+def _express(units: int, workers: int) -> LaneBudget:
     """Of PLAN too, which writes as express does."""
-    return Lane(100, units, workers, _percent(EXPRESS_WORKER_PERCENT, units))
+    return LaneBudget(100, units, workers, _percent(EXPRESS_WORKER_PERCENT, units))
 
 
-def _bulk(units: int, workers: int) -> Lane:
+def _bulk(units: int, workers: int) -> LaneBudget:
     rate = _percent(BULK_PERCENT, units)
     if rate // workers < MIN_WORKER_RATE:
         raise ValueError(
@@ -267,12 +267,12 @@ def _bulk(units: int, workers: int) -> Lane:
             f"{rate // MIN_WORKER_RATE:,} workers, not {workers:,}: each of them needs "
             f"{MIN_WORKER_RATE} entries a second, one batch."
         )
-    return Lane(BULK_PERCENT, rate, workers, rate // workers)
+    return LaneBudget(BULK_PERCENT, rate, workers, rate // workers)
 
 
-def _relation(units: int, workers: int) -> Lane:
+def _relation(units: int, workers: int) -> LaneBudget:
     rate = _percent(RELATION_PERCENT, units)
-    return Lane(RELATION_PERCENT, rate, workers, max(MIN_WORKER_RATE, rate // workers))
+    return LaneBudget(RELATION_PERCENT, rate, workers, max(MIN_WORKER_RATE, rate // workers))
 
 
 def _power_of_two(wanted: float) -> int:

@@ -41,7 +41,7 @@ def chain(sender_id: str, carried: str) -> str:
     return " ".join(dict.fromkeys(map(identity, (sender_id, *before))))
 
 
-class Rule(NamedTuple):
+class SenderRule(NamedTuple):
     """A sender, with those that it may act for, and the new `ref_id` that it may take for them.
 
     Each is an id, or the beginning of ids with a `*` behind it. Who has no `ref_ids` may take all
@@ -54,7 +54,7 @@ class Rule(NamedTuple):
     ref_ids: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, text: str) -> "Rule":
+    def read(cls, text: str) -> "SenderRule":
         """Read `AROAEXAMPLE=news-* tv/news:*`; raises `ValueError` with what is wrong."""
         sender, _, named = text.partition("=")
         if not re.fullmatch(SENDER_PATTERN, sender, re.ASCII):
@@ -101,15 +101,15 @@ def _is_named(id_: str, named: tuple[str, ...]) -> bool:
 class Senders:
     """Senders that are bound to the ids they may act for; nobody else may send events."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
-        self._rules: dict[str, list[Rule]] = {}
+    def __init__(self, rules: Iterable[SenderRule]) -> None:
+        self._rules: dict[str, list[SenderRule]] = {}
         for rule in rules:
             self._rules.setdefault(rule.sender, []).append(rule)
 
     @classmethod
     def read(cls, text: str) -> "Senders":
         """Read rules with commas between them; raises `ValueError`."""
-        return cls(Rule.read(each) for each in text.split(","))
+        return cls(SenderRule.read(each) for each in text.split(","))
 
     def check(self, actor: str, *, sender_id: str, carried: str, takes: str = "") -> None:
         """Raise `NotTheirs` unless the sender may act for this publisher or user.

@@ -19,7 +19,7 @@ MOST_BACKFILL = 30
 _SAID_IF_SET = ("channel_threshold", "longest_retention_days")
 
 
-class Rule:
+class SettingRule:
     """The values that a setting takes, in words and as a predicate."""
 
     def __init__(self, words: str, allows: Callable[[Any], object], *, quotes: bool = True) -> None:
@@ -34,22 +34,22 @@ class Rule:
         return f"must be {self.words}" + (f", not {value!r}" if self._quotes else "")
 
 
-def bounds(low: int, high: int) -> Rule:
+def bounds(low: int, high: int) -> SettingRule:
     """Numbers from `low` to `high`, both included."""
-    return Rule(f"from {low} to {high}", lambda value: low <= value <= high)
+    return SettingRule(f"from {low} to {high}", lambda value: low <= value <= high)
 
 
-def one_of(*values: object) -> Rule:
-    return Rule(f"one of {', '.join(map(str, values))}", values.__contains__)
+def one_of(*values: object) -> SettingRule:
+    return SettingRule(f"one of {', '.join(map(str, values))}", values.__contains__)
 
 
-def pattern(regex: str, words: str) -> Rule:
+def pattern(regex: str, words: str) -> SettingRule:
     """Whole texts, or each of several; a refusal gives the `words` and not the value."""
 
     def allows(value: str | tuple[str, ...]) -> bool:
         return all(re.fullmatch(regex, each) for each in ([value] if type(value) is str else value))
 
-    return Rule(words, allows, quotes=False)
+    return SettingRule(words, allows, quotes=False)
 
 
 # A cold start pays for each generated method, and those of the subclasses do.

@@ -53,7 +53,7 @@ def to_ms(text: str, *, field: str = "published_at") -> int:
 
 @cache
 def _pattern() -> re.Pattern[str]:
-    """Compiled at its first use, for which most cold starts of QUERY and DELIVER do not wait."""
+    """Compiled at its first use: most cold starts of `timeline` and DELIVER do not wait for it."""
     return re.compile(_RFC_3339, re.ASCII)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fanfold import names
-from fanfold.fanout.channel_plan import Choice
+from fanfold.channels.delivery import Choice
 from functions._metrics import count
 from functions._worker import logger
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
     from fanfold.aws.threads import Together
-    from fanfold.fanout.transport import Transport
+    from fanfold.fanout.transport.loop import Transport
 
 # Calls of one page, or one lookup.
 AT_THE_SAME_TIME = 2
@@ -93,8 +93,8 @@ def transport(settings: Settings, *, is_shared: bool = False) -> Transport:
 
     if settings.transport == BOTO3:
         from fanfold.aws import boto
-        from fanfold.fanout.transport import CONNECTIONS
-        from fanfold.fanout.transport_boto3 import Boto3Transport
+        from fanfold.fanout.transport.boto3_transport import Boto3Transport
+        from fanfold.fanout.transport.loop import CONNECTIONS
 
         client = boto.dynamodb(attempts=1, connections=CONNECTIONS)
         return Boto3Transport(
@@ -103,7 +103,7 @@ def transport(settings: Settings, *, is_shared: bool = False) -> Transport:
         )
     from fanfold.aws import curl
     from fanfold.aws.connections import DYNAMODB
-    from fanfold.fanout.transport_curl import CurlTransport
+    from fanfold.fanout.transport.curl_transport import CurlTransport
 
     return CurlTransport(
         EdgesTable(curl.dynamodb(), settings.followers_table),

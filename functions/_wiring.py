@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from fanfold.aws.threads import Together
+    from fanfold.channels.cleanup import OldChannels
+    from fanfold.channels.delivery import ChannelPlans
     from fanfold.channels.known_head import KnownHead
-    from fanfold.fanout.channel_plan import ChannelPlans
     from fanfold.fanout.lookup import Lookup
     from fanfold.fanout.publish import Publishing
     from fanfold.follows.backfill import Backfilling
     from fanfold.follows.edges import Edges
     from fanfold.senders import Senders
     from fanfold.settings import Settings
-    from fanfold.sweep.old_channels import OldChannels
 
 
 def publishing(settings: Settings, dynamodb: DynamoDBClient) -> Publishing:
@@ -60,7 +60,7 @@ def lookup(settings: Settings, dynamodb: DynamoDBClient, together: Together) -> 
 
 def channel_plans(settings: Settings, dynamodb: DynamoDBClient, heads: KnownHead) -> ChannelPlans:
     """The use case of posts in channels, for PLAN."""
-    from fanfold.fanout.channel_plan import ChannelPlans
+    from fanfold.channels.delivery import ChannelPlans
     from fanfold.fanout.ledger import Ledger
     from fanfold.timeline.entries import Entries
     from functions._channels import report_choice
@@ -87,8 +87,8 @@ def old_channels(
     settings: Settings, dynamodb: DynamoDBClient, report: Callable[[str], None]
 ) -> OldChannels:
     """The use case that ends channels, for SWEEP."""
+    from fanfold.channels.cleanup import OldChannels
     from fanfold.channels.head_table import HeadTable
-    from fanfold.sweep.old_channels import OldChannels
 
     return OldChannels(HeadTable(dynamodb, settings.publishers_table), report)
 
@@ -104,7 +104,7 @@ def senders(settings: Settings) -> Senders | None:
 
 def backfilling(settings: Settings, dynamodb: DynamoDBClient, heads: KnownHead) -> Backfilling:
     """The use case of backfills, for RELATE."""
-    from fanfold.follows.backfill import Backfilling, Channels, NewestPosts
+    from fanfold.follows.backfill import BackfillChannels, Backfilling, NewestPosts
     from fanfold.timeline.entries import Entries
     from fanfold.timeline.outbox import Outbox
 
@@ -113,7 +113,7 @@ def backfilling(settings: Settings, dynamodb: DynamoDBClient, heads: KnownHead) 
             Outbox(dynamodb, settings.posts_table),
             settings.retention_days,
             settings.backfill,
-            Channels(heads, Entries(dynamodb, settings.timelines_table)),
+            BackfillChannels(heads, Entries(dynamodb, settings.timelines_table)),
         ),
         # No retries inside the client: a backfill keeps to its pace, and has to see every throttle.
         Entries(_clients.dynamodb(settings, attempts=1), settings.timelines_table),
@@ -124,8 +124,7 @@ def edges(settings: Settings) -> Edges:
     """The edges as the functions write them: growths are logged and counted."""
     from fanfold.follows.edges import Edges
     from fanfold.follows.edges_table import EdgesTable
-    from fanfold.follows.growth import Growing
-    from fanfold.follows.levels import Levels
+    from fanfold.follows.levels import Growing, Levels
     from fanfold.follows.publishers_table import PublishersTable
     from functions._growth import report_growth
 

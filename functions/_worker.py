@@ -44,24 +44,24 @@ class Received(NamedTuple):
     body: str
     group: str  # by which SQS is fair: of our own orders the publisher, or the user
     sent_at: int  # epoch milliseconds at which SQS accepted it, anew at each redrive
-    first_sent_at: int  # the same of the first time: that of the sender's wish
+    first_sent_at: int  # the same of the first time: that of the sender's request
     sender_id: str  # as SQS says
     first_senders: str  # as the sender says, who may have moved a dead letter back
     redelivered: bool
     stop_at: float  # when the function times out, in seconds of the monotonic clock
 
 
-class Source(NamedTuple):
+class QueueSource(NamedTuple):
     sqs: SQSClient
     url: str
     dlq_url: str
     max_receives: int
 
 
-def sources(settings: Settings, sqs: SQSClient, *queues: Queue) -> dict[str, Source]:
+def sources(settings: Settings, sqs: SQSClient, *queues: Queue) -> dict[str, QueueSource]:
     """Sources by the name of the queue, as it stands in the events."""
     return {
-        queue_name(getattr(settings, queue.url_setting)): Source(
+        queue_name(getattr(settings, queue.url_setting)): QueueSource(
             sqs,
             getattr(settings, queue.url_setting),
             getattr(settings, queue.dlq_url_setting),
@@ -76,7 +76,7 @@ def work(
     context: LambdaContext,
     handle: Callable[[Received], None],
     *,
-    sources: Mapping[str, Source],
+    sources: Mapping[str, QueueSource],
     threads: Executor | None = None,
     in_turn: Callable[[str], str | None] = lambda _body: None,
     once: Callable[[str], str | None] = lambda _body: None,
@@ -111,7 +111,10 @@ def work(
 
 
 def _is_done(
-    copies: Sequence[Record], source: Source, handle: Callable[[Received], None], stop_at: float
+    copies: Sequence[Record],
+    source: QueueSource,
+    handle: Callable[[Received], None],
+    stop_at: float,
 ) -> bool:
     """Handle messages that ask for the same; whether they are done and can be deleted."""
     record = max(copies, key=_first_sent_at)
@@ -132,7 +135,7 @@ def _is_done(
     return True
 
 
-def _try_again_soon(record: Record, source: Source) -> None:
+def _try_again_soon(record: Record, source: QueueSource) -> None:
     """Shorten the visibility timeout of a message, or lengthen it for the last time."""
     receives = _receives(record)
     if receives > len(NOT_YET_SECONDS):
@@ -150,7 +153,7 @@ def _try_again_soon(record: Record, source: Source) -> None:
 
 def _begin(
     record: Record,
-    source: Source,
+    source: QueueSource,
     handle: Callable[[Received], None],
     stop_at: float,
     *,
@@ -177,7 +180,7 @@ def _begin(
         _reject(record, error, source)
 
 
-def _reject(record: Record, error: Exception, source: Source) -> None:
+def _reject(record: Record, error: Exception, source: QueueSource) -> None:
     """Send a message to the dead-letter queue with the reason; the log leaves out its body."""
     reason = str(error)
     logger.error("A message was rejected.", **_described(record), reason=shown(error))

@@ -33,7 +33,7 @@ from functions._intake import (
 
 if TYPE_CHECKING:
     from fanfold import answers
-    from fanfold.follows.wishes import Follow
+    from fanfold.follows.relation import Follow
 
 settings = Settings.from_env()
 dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)

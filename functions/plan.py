@@ -16,7 +16,7 @@ from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
 from fanfold.fanout.publish import NewPost
 from fanfold.fanout.row import VOID
-from fanfold.fanout.transport import JOIN_SECONDS, Loop
+from fanfold.fanout.transport.loop import JOIN_SECONDS, Loop
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follow import Following
 from fanfold.messages import PlanFanout, parse

@@ -1,4 +1,4 @@
-"""QUERY: reads timelines and posts over HTTP."""
+"""Reads timelines and posts over HTTP."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import contract
 from fanfold.aws.retries import AT_A_TIME
+from fanfold.channels.reading import ChannelReading
 from fanfold.errors import BadInput
 from fanfold.settings import Settings
 from fanfold.timeline import paging
-from fanfold.timeline.channel_reading import ChannelReading
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
 from fanfold.timeline.readers import Readers
-from fanfold.timeline.sight import Sights
-from fanfold.timeline.unread import Unread
+from fanfold.timeline.unread import UnreadCount
+from fanfold.timeline.visibility import Visibility
 from functions import _clients, _wiring
 from functions._http import Answer, Event, Request, answer, logger, respond
 
@@ -45,9 +45,9 @@ def followed(user_id: str, publisher_ids: Collection[str]) -> tuple[set[str], se
 channels = ChannelReading(_wiring.known_head(settings, dynamodb), timelines)
 # Up to 64 channels; without any, two calls.
 together = _clients.together(settings, at_the_same_time=AT_A_TIME)
-sights = Sights(readers, together, followed, channels, settings.entry_days)
+sights = Visibility(readers, together, followed, channels, settings.entry_days)
 reading = Reading(timelines, hydration, sights, settings.retention_days)
-unread = Unread(timelines, sights, settings.retention_days)
+unread = UnreadCount(timelines, sights, settings.retention_days)
 
 
 @cache

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, get_type_hints
 
 from fanfold.budgets import NoRoom
-from fanfold.senders import Rule
+from fanfold.senders import SenderRule
 
 from . import issuers
 
@@ -124,7 +124,7 @@ def _check_senders(stage: Stage) -> None:
     for text in stage.senders:
         try:
             # A role of the app has its id only once it is deployed.
-            Rule.read(re.sub(TOKEN, "AROAOFTHISAPP", text))
+            SenderRule.read(re.sub(TOKEN, "AROAOFTHISAPP", text))
         except ValueError as error:
             raise StageError(
                 "'senders' must be like AROAEXAMPLEID=news-* tv/news:*, with commas between "

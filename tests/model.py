@@ -27,7 +27,7 @@ from fanfold import clock, names
 from fanfold.aws import curl, retries
 from fanfold.aws.answers import encode, refusal, refused
 from fanfold.aws.connections import DYNAMODB, LAMBDA, OK, SQS, Connections, Ended, Service
-from fanfold.fanout.transport import Call
+from fanfold.fanout.transport.loop import Call
 from proof.model.dynamodb import client as of_dynamodb
 from proof.model.dynamodb.database import Database
 from proof.model.dynamodb.values import item_to_wire

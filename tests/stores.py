@@ -15,8 +15,8 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import ENTRIES_EXPIRE_AT, Fanout
 from fanfold.messages import Message
 from fanfold.names import FANOUTS, Table
-from fanfold.sweep.course import Oldest
 from fanfold.sweep.open_fanouts import OpenFanouts
+from fanfold.sweep.selection import Oldest
 from fanfold.sweep.sweep import Sweeping, Swept
 from fanfold.timeline.posts import Post
 from proof.model.clock import Clock

@@ -31,7 +31,7 @@ IDLE_SECONDS = 60.0
 MOST_SECONDS = 10.0
 
 
-class Question(NamedTuple):
+class HeadRequest(NamedTuple):
     """What BatchGetItem takes to read the head beside other rows, and when that is asked."""
 
     wanted: dict[str, Any]
@@ -69,7 +69,7 @@ class KnownHead:
                 seconds = self._most_seconds
             return self._head if now - self._read_at < seconds else None
 
-    def learn(self, head: Head, since: float) -> Head:
+    def keep(self, head: Head, since: float) -> Head:
         """Keep what was read after `since`, unless what is known is later; returns what is kept."""
         with self._lock:
             self._head = self._head.later(head)
@@ -79,23 +79,23 @@ class KnownHead:
             return self._head
 
     @property
-    def last(self) -> Head:
+    def cached(self) -> Head:
         """The head as it was read last."""
         with self._lock:
             return self._head
 
-    def ask(self) -> Question | None:
+    def request(self) -> HeadRequest | None:
         """What reads the head, eventually, beside other rows; None if it is fresh."""
         if self.fresh is not None:
             return None
-        return Question(self.table.wanted(), self.now())
+        return HeadRequest(self.table.wanted(), self.now())
 
-    def hear(self, question: Question, answer: Mapping[str, Any]) -> Head:
-        """The head after the answer to a question. Raises `TryLater`, as `get` does."""
+    def receive(self, request: HeadRequest, answer: Mapping[str, Any]) -> Head:
+        """The head after the answer to a request. Raises `TryLater`, as `get` does."""
         if self.table.table in answer.get("UnprocessedKeys", {}):
-            return self._last_or(TryLater("The channels cannot be read just now; try again."))
+            return self._cached_or(TryLater("The channels cannot be read just now; try again."))
         rows = answer["Responses"].get(self.table.table, [])
-        return self.learn(self.table.among(rows), question.since)
+        return self.keep(self.table.among(rows), request.since)
 
     def get(self) -> Head:
         """The head, read if it is not fresh, eventually.
@@ -110,7 +110,7 @@ class KnownHead:
         except Exception as error:
             if not is_transient(error):
                 raise
-            return self._last_or(error)
+            return self._cached_or(error)
 
     def at_hand(self) -> Head | None:
         """The head, of any age while it is throttled; None if it was never read.
@@ -125,15 +125,15 @@ class KnownHead:
             with self._lock:
                 return self._head if math.isfinite(self._read_at) else None
 
-    def anew(self) -> Head:
+    def reload(self) -> Head:
         """The head, read consistently now."""
         return self._read(is_consistent=True)
 
     def _read(self, *, is_consistent: bool) -> Head:
         since = self.now()
-        return self.learn(self.table.get(is_consistent=is_consistent), since)
+        return self.keep(self.table.get(is_consistent=is_consistent), since)
 
-    def _last_or(self, refusal: Exception) -> Head:
+    def _cached_or(self, refusal: Exception) -> Head:
         with self._lock:
             now = self._refused_at = self.now()
             if now - self._read_at < self._most_seconds:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fanfold.channels.head import MOST, Channel
+from fanfold.channels.parts import Part, part, unknown
 from fanfold.timeline.entries import Entry
-from fanfold.timeline.source import Range
-from fanfold.timeline.union import Part, part, unknown
+from fanfold.timeline.picking import Range
 
 # What the first query of the largest page wants: 5 read units for ids of 36 characters. The windows
 # of a full head take about 2 MB.

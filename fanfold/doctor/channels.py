@@ -27,7 +27,7 @@ CLOCK_SECONDS = 600
 
 
 @dataclass(frozen=True)
-class Channels:
+class ChannelRecords:
     records: Records
     heads: HeadTable
     entries: Entries
@@ -62,7 +62,7 @@ class Channels:
             found = map(from_item, answer["Items"])
             yield answer["ScannedCount"], [each for each in found if each.sort_key > since]
 
-    def absent(self, fanouts: Sequence[Fanout]) -> list[Fanout]:
+    def without_entry(self, fanouts: Sequence[Fanout]) -> list[Fanout]:
         """Those of the fan-outs whose post is published, and has no entry in its channel."""
         keys = [_key(each) for each in fanouts]
         found = {_pair(item) for item in self.records.get_all(self.entries.table, keys)}

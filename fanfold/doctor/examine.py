@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from fanfold.doctor.channels import Channels
+from fanfold.doctor.channels import ChannelRecords
 from fanfold.doctor.examine_channels import ChannelExamination
 from fanfold.doctor.findings import (
     TAKE_AWAY,
@@ -51,7 +51,7 @@ class Doctor:
     repair: Repair | None  # without it, differences are only reported
     recheck: Recheck
     report: Report
-    channels: Channels | None = None  # of a stage that has them
+    channels: ChannelRecords | None = None  # of a stage that has them
     # Notes what a repair would take away: that waits for `take_away`.
     set_aside: Callable[[Snapshot], None] = lambda _snapshot: None
 
@@ -73,7 +73,9 @@ class Doctor:
             what = f"Reading differences again, {MOMENT_SECONDS:.0f} s after the first time"
             yield Phase(what, "differences", count, self._recheck_all())
 
-    def _examine_channels(self, channels: Channels, publisher_id: str | None) -> Iterator[Phase]:
+    def _examine_channels(
+        self, channels: ChannelRecords, publisher_id: str | None
+    ) -> Iterator[Phase]:
         examination = ChannelExamination(
             channels, self.report, self.repair is not None, self._suspect_pairs
         )

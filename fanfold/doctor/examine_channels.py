@@ -8,7 +8,7 @@ from functools import partial
 
 from fanfold import clock
 from fanfold.doctor import heads
-from fanfold.doctor.channels import Channels
+from fanfold.doctor.channels import ChannelRecords
 from fanfold.doctor.findings import Difference, Pair, Report
 from fanfold.doctor.heads import Known
 from fanfold.doctor.repair import failure_of
@@ -22,12 +22,12 @@ class ChannelExamination:
     What is complete in a channel was put there before, so nothing of it is read again later.
     """
 
-    channels: Channels
+    channels: ChannelRecords
     report: Report
     repairs: bool
     suspect: Callable[[list[Pair]], None]
     _known: Known = field(default_factory=Known)
-    _absent: list[Fanout] = field(default_factory=list)
+    _missing: list[Fanout] = field(default_factory=list)
 
     def compare_posts(self, publisher_id: str | None) -> Iterator[int]:
         """Find the posts that are complete in a channel, and are not there."""
@@ -35,9 +35,9 @@ class ChannelExamination:
         for scanned, fanouts in self.channels.delivered(publisher_id):
             self.report.posts += len(fanouts)
             self._known.add(fanouts)
-            absent = self.channels.absent(fanouts)
-            self.report.add_absent(absent)
-            self._absent.extend(absent)
+            missing = self.channels.without_entry(fanouts)
+            self.report.add_post_missing(missing)
+            self._missing.extend(missing)
             yield scanned
 
     def compare_readers(self, publisher_id: str | None) -> Iterator[int]:
@@ -57,19 +57,19 @@ class ChannelExamination:
         """The head is repaired first: a post cannot be put into a channel that it does not have."""
         # Read after the rows, so that no version and no `seq` of theirs is later.
         head, report = self.channels.heads.get(), self.report
-        report.unlisted = heads.unlisted(head, self._known)
-        report.found[Difference.UNLISTED] = len(report.unlisted)
-        report.found[Difference.REWOUND] = int(heads.has_gone_back(head, self._known))
+        report.not_in_head = heads.not_in_head(head, self._known)
+        report.found[Difference.NOT_IN_HEAD] = len(report.not_in_head)
+        report.found[Difference.HEAD_OUTDATED] = int(heads.is_outdated(head, self._known))
         if not self.repairs:
             return
-        kinds = (Difference.UNLISTED, Difference.REWOUND)
+        kinds = (Difference.NOT_IN_HEAD, Difference.HEAD_OUTDATED)
         if any(report.found[kind] for kind in kinds):
             whole = heads.rebuilt(head, self._known, now_ms=clock.now_ms())
             is_done = self._repair(partial(self.channels.replace, head, whole))
             report.repaired.update({kind: report.found[kind] for kind in kinds if is_done})
-        for fanout in self._absent:
+        for fanout in self._missing:
             is_done = self._repair(partial(self.channels.put, fanout))
-            report.repaired[Difference.ABSENT] += is_done
+            report.repaired[Difference.POST_MISSING] += is_done
 
     def _repair(self, repair: Callable[[], None]) -> bool:
         failure = failure_of(repair)

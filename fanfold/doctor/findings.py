@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
+from fanfold.channels import following
 from fanfold.channels.head import Head
 from fanfold.fanout.row import Fanout
-from fanfold.follows import followed_channels
-from fanfold.follows.wishes import Follow
+from fanfold.follows.relation import Follow
 from fanfold.names import Table
 from fanfold.timeline import marks
 from fanfold.timeline.marks import Reader
@@ -40,17 +40,21 @@ class Difference(StrEnum):
     NEWER = "newer"  # an edge of a newer version, which the next unfollow would not delete
     HIDDEN = "hidden"  # a follow whose publisher is marked as unfollowed
     SHOWN = "shown"  # a recent unfollow that its user's marks do not tell
-    OVERLOOKED = "overlooked"  # a follow whose publisher's channel the reader's pages leave out
-    OVERHEARD = "overheard"  # a channel that a reader's pages read without a follow
-    ABSENT = "absent"  # a post that is complete in a channel, and is not there
-    UNLISTED = "unlisted"  # a publisher whose channel is in use, and is not in the head
-    REWOUND = "rewound"  # the head, if it is older than what readers or the ledger know of it
+    CHANNEL_MISSING = (
+        "channel_missing"  # a follow whose publisher's channel the reader's pages leave out
+    )
+    CHANNEL_EXTRA = "channel_extra"  # a channel that a reader's pages read without a follow
+    POST_MISSING = "post_missing"  # a post that is complete in a channel, and is not there
+    NOT_IN_HEAD = "not_in_head"  # a publisher whose channel is in use, and is not in the head
+    HEAD_OUTDATED = (
+        "head_outdated"  # the head, if it is older than what readers or the ledger know of it
+    )
     UNREACHABLE = "unreachable"  # a publisher with edges above the level of its row
     UNREADABLE = "unreadable"  # an item that is neither an edge nor a row; never repaired
 
 
 # What a repair of these takes away, if the user has not ended it, no table tells afterwards.
-TAKE_AWAY = frozenset({Difference.ORPHANED, Difference.OVERHEARD})
+TAKE_AWAY = frozenset({Difference.ORPHANED, Difference.CHANNEL_EXTRA})
 
 
 def mark_of(
@@ -62,10 +66,10 @@ def mark_of(
     too.
     """
     times = {"now_ms": now_ms, "retention_days": retention_days}
-    if head and followed_channels.overlooks(reader, head, row):
-        return Difference.OVERLOOKED
-    if head and followed_channels.overhears(reader, head, row):
-        return Difference.OVERHEARD
+    if head and row.is_active and following.is_channel_missing(reader, head, row.publisher_id):
+        return Difference.CHANNEL_MISSING
+    if head and not row.is_active and following.is_channel_extra(reader, head, row.publisher_id):
+        return Difference.CHANNEL_EXTRA
     if row.is_active:
         is_wrong = marks.is_wrongly_hidden(reader, row.publisher_id, **times)
         return Difference.HIDDEN if is_wrong else None
@@ -155,8 +159,8 @@ class Report:
     unreachable: dict[str, Unreachable] = field(default_factory=dict)  # by publisher
     unreadable: list[tuple[Table, Key]] = field(default_factory=list)
     posts: int | None = None  # complete in channels; None in a stage without channels
-    absent: list[Fanout] = field(default_factory=list)
-    unlisted: list[str] = field(default_factory=list)  # publishers
+    post_missing: list[Fanout] = field(default_factory=list)
+    not_in_head: list[str] = field(default_factory=list)  # publishers
     failure: str = ""  # why the latest repair that failed did so
 
     @property
@@ -192,9 +196,9 @@ class Report:
         self.unreachable[publisher.publisher_id] = replace(publisher, level=before.level)
         self.found[Difference.UNREACHABLE] = len(self.unreachable)
 
-    def add_absent(self, fanouts: list[Fanout]) -> None:
-        self.found[Difference.ABSENT] += len(fanouts)
-        self.absent += fanouts[: EXAMPLES - len(self.absent)]
+    def add_post_missing(self, fanouts: list[Fanout]) -> None:
+        self.found[Difference.POST_MISSING] += len(fanouts)
+        self.post_missing += fanouts[: EXAMPLES - len(self.post_missing)]
 
     def add_unreadable(self, table: Table, keys: list[Key]) -> None:
         self.found[Difference.UNREADABLE] += len(keys)

@@ -29,12 +29,12 @@ class Known:
             self.revision = max(self.revision, each.head_revision)
 
 
-def unlisted(head: Head, known: Known) -> list[str]:
+def not_in_head(head: Head, known: Known) -> list[str]:
     """The publishers whose channel is not in the head, although it is in use."""
     return sorted(each for each in known.posts if not head.of(each))
 
 
-def has_gone_back(head: Head, known: Known) -> bool:
+def is_outdated(head: Head, known: Known) -> bool:
     """Whether the head is older than what is known of it."""
     seqs = ((head.of(each), posts) for each, posts in known.posts.items())
     return (
@@ -60,7 +60,7 @@ def rebuilt(head: Head, known: Known, *, now_ms: int) -> Head:
     ]
     lost = [
         Channel(each, version, seq=known.posts[each], followers=known.followers[each])
-        for each in unlisted(head, known)
+        for each in not_in_head(head, known)
     ]
     return Head(
         version=version,

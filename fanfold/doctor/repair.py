@@ -17,7 +17,7 @@ from fanfold.doctor.scan import Records
 from fanfold.errors import TryLater
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import row_key
-from fanfold.follows.wishes import UNFOLLOWED, Follow
+from fanfold.follows.relation import UNFOLLOWED, Follow
 from fanfold.names import EXPIRES_AT
 
 

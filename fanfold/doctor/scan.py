@@ -25,7 +25,7 @@ from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable, edge_key
 from fanfold.follows.follows_table import FollowsTable, follow_of, row_key
 from fanfold.follows.publishers_table import PublishersTable
-from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
+from fanfold.follows.relation import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.names import FOLLOWERS, FOLLOWING, READERS, Table
 from fanfold.settings import HIGHEST_LEVEL
 from fanfold.timeline.marks import Reader, weeks_of

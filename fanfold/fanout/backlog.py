@@ -14,7 +14,7 @@ from itertools import chain
 from fanfold.aws.items import MAX_PUTS
 from fanfold.fanout.batch_retries import Retries
 from fanfold.follows import ring
-from fanfold.follows.ring_reader import Page, Read, RingRead
+from fanfold.follows.ring_reader import EdgePage, Read, RingRead
 
 # More entries than any segment has; fixed, so that text sorts as the numbers do.
 _WRITTEN_DIGITS = 10
@@ -96,7 +96,7 @@ class Backlog:
             return self.unread[0].next_read()
         return None
 
-    def page_read(self, read: Read, page: Page) -> None:
+    def page_read(self, read: Read, page: EdgePage) -> None:
         current = self.unread[0]
         current.page_read(read, page)
         if edges := current.take():

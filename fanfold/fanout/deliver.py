@@ -15,7 +15,7 @@ from fanfold.fanout.lookup import Lookup
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
 from fanfold.fanout.row import COMPLETE, ENDED, EXPIRED, STALLED, Fanout
-from fanfold.fanout.transport import Transport, run
+from fanfold.fanout.transport.loop import Transport, run
 from fanfold.follows import ring
 from fanfold.messages import DeliverSegment
 from fanfold.timeline.entries import Entry

@@ -13,7 +13,7 @@ from fanfold.fanout.row import from_item as fanout_of
 from fanfold.follows import density
 from fanfold.follows.edges_table import EdgesTable, page_of
 from fanfold.follows.publishers_table import PublishersTable, shards_of
-from fanfold.follows.ring_reader import Page
+from fanfold.follows.ring_reader import EdgePage
 from fanfold.ids import is_id
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.posts import from_item as post_of
@@ -28,7 +28,7 @@ class Found(NamedTuple):
     fanout: Fanout | None
     post: Post | None
     level: int  # of the publisher's write shards
-    first_page: Page | None = None  # of its followers, if that was read as well
+    first_page: EdgePage | None = None  # of its followers, if that was read as well
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 What one sample of the ring holds whole needs no plan: the entries are written here, and one update
 completes the fan-out. Whatever does not come to its end like that is planned, and goes to a lane.
-A post of a publisher who has a channel is a single entry (`channel_plan.py`).
+A post of a publisher who has a channel is a single entry (`channels/delivery.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fanfold.fanout.lookup import Found, Lookup
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
 from fanfold.fanout.row import DELIVERING, ENDED, EXPIRED, QUEUED, VOID, Fanout
-from fanfold.fanout.transport import Loop
+from fanfold.fanout.transport.loop import Loop
 from fanfold.follows import density, ring
 from fanfold.follows.density import Sample
 from fanfold.follows.edges_table import EdgesTable
@@ -30,7 +30,7 @@ from fanfold.timeline.posts import Post
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from fanfold.fanout.channel_plan import ChannelPlans
+    from fanfold.channels.delivery import ChannelPlans
 
 # About 1 s of writing for one worker: short enough to repeat after a crash, long enough that the
 # ledger costs 0.03 % of the writes, if none is handed back.

@@ -1,6 +1,6 @@
 """The policy of DELIVER: pure, without I/O. It hears what happened and says what to do next.
 
-A transport makes the calls; the loop between the two is in transport.py. The loop is always
+A transport makes the calls; the loop between the two is in transport/loop.py. The loop is always
 
     action = policy.next(now)  ->  carry the action out  ->  policy.<event>(...)  ->  again
 
@@ -17,7 +17,7 @@ from fanfold.fanout.backlog import Backlog
 from fanfold.fanout.batch_retries import Retries
 from fanfold.fanout.pacing import MAX_IN_FLIGHT, Pace
 from fanfold.follows import ring
-from fanfold.follows.ring_reader import Page, Read
+from fanfold.follows.ring_reader import EdgePage, Read
 
 # A worker that has written nothing for this long hands back: waiting is paid for and helps nobody.
 PATIENCE_SECONDS = 3.0
@@ -168,7 +168,7 @@ class Delivery:
 
     # What happened
 
-    def page_read(self, read: Read, page: Page, *, now: float) -> None:
+    def page_read(self, read: Read, page: EdgePage, *, now: float) -> None:
         """The page was read. That is progress: a ring of many empty shards takes its time."""
         self._read_attempts = 0
         self._progress_at = now

@@ -11,7 +11,7 @@ from fanfold.timeline.posts import no_post
 
 
 @dataclass(frozen=True, kw_only=True)
-class Status:
+class DeliveryStatus:
     """One fan-out according to the ledger; the fields are those of the public answer."""
 
     ref_id: str
@@ -26,10 +26,10 @@ class Status:
     lag_seconds: float | None  # from acceptance to completion; None while it is open
 
 
-def status_of(fanout: Fanout) -> Status:
+def status_of(fanout: Fanout) -> DeliveryStatus:
     completed_at = fanout.completed_at or None
     is_planned = fanout.segments > 0 or fanout.state == COMPLETE
-    return Status(
+    return DeliveryStatus(
         ref_id=fanout.fanout_id,
         state=fanout.state,
         by=fanout.by if is_planned else None,
@@ -44,7 +44,7 @@ def status_of(fanout: Fanout) -> Status:
     )
 
 
-def status_for(fanouts: Ledger, ref_id: str, *, publisher_id: str) -> Status:
+def status_for(fanouts: Ledger, ref_id: str, *, publisher_id: str) -> DeliveryStatus:
     """The status of the publisher's own post.
 
     Raises `NoPost`, with the same message for an unknown post and for another publisher's.

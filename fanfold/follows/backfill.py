@@ -1,31 +1,47 @@
-"""Backfill: a new follow brings the publisher's newest posts into the follower's timeline."""
+"""Backfill: a new follow brings the publisher's newest posts into the follower's timeline.
+
+A post is delivered by its fan-out if the edge was put before the post was accepted. One accepted
+before the edge may be missed by its fan-out; it is in the outbox, a moment after its acceptance.
+So RELATE makes two passes over the outbox: one at once, so that a reader need not wait, and one
+when that moment has surely passed. A pass uses a cached page of the outbox only if it was read a
+second after the edge was put; the second pass makes up for a page that was read now.
+
+Times are epoch milliseconds; those of SQS and of the workers differ by a few.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cachetools import TTLCache
 
-from fanfold import clock, times
+from fanfold import clock, names, times
 from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.retries import is_throttle, is_transient
 from fanfold.errors import TryLater
 from fanfold.fanout.pacing import Pace
-from fanfold.follows.looks import Look, first_look, second_look
-from fanfold.follows.wishes import Follow
+from fanfold.follows.relation import Follow
 from fanfold.ids import split_sort_key
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.outbox import Outbox
+from fanfold.timeline.picking import Range
 from fanfold.timeline.posts import entries_expire_at
 from fanfold.timeline.read import shown_since
-from fanfold.timeline.source import Range
 
 if TYPE_CHECKING:
     from fanfold.channels.known_head import KnownHead
 
+# The outbox follows its table within moments, mostly a fraction of a second.
+OUTBOX_LAG_MS = 1_000
+# A message that has waited longer finds RELATE behind, as in a rush of follows. Then a follow
+# brings ten posts, a page's beginning, in a third of the time.
+LATE_MS = 60_000
+POSTS_WHEN_LATE = 10
+# The shortest delay of a message to reconcile a relation.
+SETTLE_MS = names.API.settled_seconds * 1000
 # Rounds over the entries that are not yet written. With jitter, the pauses between them last 1.6 s
 # at most; then the order comes again.
 ATTEMPTS = 6
@@ -37,12 +53,52 @@ PAGE_SECONDS = 5
 PAGES = 200
 
 
+class Pass(NamedTuple):
+    """One pass over a publisher's newest posts: how many of them, and how."""
+
+    posts: int
+    # A page that a worker remembers is used if it was read at this time or later.
+    remembered_from: int
+    # Whether the timeline may hold some of the posts: then it is read first, because a write costs
+    # ten times as much.
+    reads_first: bool
+
+
+def first_pass(
+    posts: int, *, sent_at: int, now: int, version: int, redelivered: bool = False
+) -> Pass:
+    """The pass for a message to backfill, which is sent as soon as the edge is put.
+
+    `version` is that of the follow: nobody has entries of a publisher that they never followed.
+    But where the message has waited, the second pass may have come before it.
+    """
+    reads_first = redelivered or version > 1 or now - sent_at >= SETTLE_MS
+    wanted = _posts(posts, is_late=now > sent_at + LATE_MS)
+    return Pass(wanted, sent_at + OUTBOX_LAG_MS, reads_first)
+
+
+def second_pass(posts: int, *, sent_at: int, now: int) -> Pass:
+    """The pass for a message to reconcile, which was sent before the edge was put.
+
+    It does not say with which delay. At the latest, the edge was put by PLAN. But it is late from
+    the time on at which it would be with the shortest delay, or it would write what a late first
+    pass has left out.
+    """
+    edge_by = sent_at + names.PLAN.settled_seconds * 1000
+    wanted = _posts(posts, is_late=now > sent_at + SETTLE_MS + LATE_MS)
+    return Pass(wanted, edge_by + OUTBOX_LAG_MS, reads_first=True)
+
+
+def _posts(posts: int, *, is_late: bool) -> int:
+    return min(posts, POSTS_WHEN_LATE) if is_late else posts
+
+
 def _pages() -> MutableMapping[str, tuple[int, Sequence[Entry]]]:
     return TTLCache(PAGES, PAGE_SECONDS, timer=clock.Lasting())
 
 
 @dataclass(frozen=True)
-class Channels:
+class BackfillChannels:
     """The channels of a stage that has them, as backfills see them."""
 
     heads: KnownHead
@@ -75,7 +131,7 @@ class NewestPosts:
     outbox: Outbox
     retention_days: int
     most: int
-    channels: Channels | None = None
+    channels: BackfillChannels | None = None
     _pages: MutableMapping[str, tuple[int, Sequence[Entry]]] = field(default_factory=_pages)
     _lock: Lock = field(default_factory=Lock)
 
@@ -109,7 +165,7 @@ class NewestPosts:
 
 @dataclass(frozen=True)
 class Backfilling:
-    """The use case behind RELATE's looks at an outbox.
+    """The use case behind RELATE's passes over an outbox.
 
     The client of `entries` must not retry. An unfollow meanwhile undoes nothing: it hides.
     """
@@ -125,32 +181,32 @@ class Backfilling:
     def first(
         self, follow: Follow, *, sent_at: int, redelivered: bool, pace: Pace, stop_at: float
     ) -> int:
-        """Carry out an order to backfill, sent at this epoch millisecond, for a relation just read.
+        """Backfill a relation just read, by a message sent at this epoch millisecond.
 
         Returns how many entries it has put. `pace` is the worker's. Raises `TryLater` if the table
         takes them too slowly, or once `stop_at` of the monotonic clock is reached.
         """
-        look = first_look(
+        todo = first_pass(
             self.newest.most,
             sent_at=sent_at,
             now=clock.now_ms(),
             version=follow.version,
             redelivered=redelivered,
         )
-        return self._carry_out(look, follow, pace, stop_at)
+        return self._carry_out(todo, follow, pace, stop_at)
 
     def second(self, follow: Follow, *, sent_at: int, pace: Pace, stop_at: float) -> int:
-        """The same for an order to settle, once the edge is there."""
-        look = second_look(self.newest.most, sent_at=sent_at, now=clock.now_ms())
-        return self._carry_out(look, follow, pace, stop_at)
+        """The same by a message to reconcile, once the edge is there."""
+        todo = second_pass(self.newest.most, sent_at=sent_at, now=clock.now_ms())
+        return self._carry_out(todo, follow, pace, stop_at)
 
-    def _carry_out(self, look: Look, follow: Follow, pace: Pace, stop_at: float) -> int:
-        if not (follow.is_active and look.posts):
+    def _carry_out(self, todo: Pass, follow: Follow, pace: Pace, stop_at: float) -> int:
+        if not (follow.is_active and todo.posts):
             return 0
         _check(stop_at)
-        page = self.newest.of(follow.publisher_id, remembered_from=look.remembered_from)
-        wanted = page[: look.posts]
-        if look.asks_first and wanted:
+        page = self.newest.of(follow.publisher_id, remembered_from=todo.remembered_from)
+        wanted = page[: todo.posts]
+        if todo.reads_first and wanted:
             _check(stop_at)
             held = self._held(follow.user_id, wanted)
             wanted = [entry for entry in wanted if entry.sort_key not in held]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fanfold import clock
 from fanfold.errors import Contended
 from fanfold.follows.follow import ATTEMPTS, BACKOFF_SECONDS, Following
-from fanfold.follows.wishes import Follow, granted
+from fanfold.follows.relation import Follow, granted
 
 # TransactWriteItems takes 100 actions; one is the count of the user's follows.
 MAX_CHANGES = 99

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.ring_reader import Page, Read, RingRead
+from fanfold.follows.ring_reader import EdgePage, Read, RingRead
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -43,7 +43,7 @@ def sample(
     publisher_id: str,
     level: int,
     *,
-    first: Page | None = None,
+    first: EdgePage | None = None,
     max_reads: float = math.inf,
     threads: Executor | None = None,
 ) -> Sample:

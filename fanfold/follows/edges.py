@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.growth import Growing
-from fanfold.follows.levels import Levels
+from fanfold.follows.levels import Growing, Levels
 from fanfold.follows.patience import check, new_deadline, retry_until
 
 

@@ -12,7 +12,7 @@ from fanfold.aws import batch_get
 from fanfold.aws.items import MAX_PUTS, get_number, get_text, number, text
 from fanfold.aws.retries import for_each, is_transient
 from fanfold.follows import ring
-from fanfold.follows.ring_reader import Page, Read, RingRead
+from fanfold.follows.ring_reader import EdgePage, Read, RingRead
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -116,7 +116,7 @@ class EdgesTable:
         except self.client.exceptions.ConditionalCheckFailedException:
             return  # a newer follow put it
 
-    def page(self, publisher_id: str, read: Read, limit: int | None = None) -> Page:
+    def page(self, publisher_id: str, read: Read, limit: int | None = None) -> EdgePage:
         """A page of one shard's edges, in ring order.
 
         Read consistently, so that it holds every follow acknowledged before.
@@ -149,7 +149,7 @@ class EdgesTable:
         *,
         limit: int | None = None,
         max_reads: float = math.inf,
-        known: Mapping[Read, Page] = MappingProxyType({}),
+        known: Mapping[Read, EdgePage] = MappingProxyType({}),
         threads: Executor | None = None,
     ) -> Iterator[list[str]]:
         """The edges of a read, merged over all levels, in ring order, a part at a time.
@@ -159,7 +159,7 @@ class EdgesTable:
         caller has read already are `known`.
         """
 
-        def read_page(read: Read) -> Page:
+        def read_page(read: Read) -> EdgePage:
             return known.get(read) or self.page(publisher_id, read, limit)
 
         made = 0
@@ -179,6 +179,6 @@ def edge_key(publisher_id: str, follower_id: str, level: int) -> dict[str, dict[
     return {"shard_id": text(ring.shard_key(publisher_id, level, shard)), "edge": text(edge)}
 
 
-def page_of(answer: Mapping[str, Any]) -> Page:
+def page_of(answer: Mapping[str, Any]) -> EdgePage:
     # A segment has thousands of edges: no function call for each.
-    return Page([item["edge"]["S"] for item in answer["Items"]], "LastEvaluatedKey" in answer)
+    return EdgePage([item["edge"]["S"] for item in answer["Items"]], "LastEvaluatedKey" in answer)

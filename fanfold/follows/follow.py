@@ -12,9 +12,8 @@ from fanfold.cursor import Cursor
 from fanfold.errors import Contended, FanfoldError, TooOften, TryLater
 from fanfold.follows.edges import Edges
 from fanfold.follows.follows_table import FollowsTable, too_many
-from fanfold.follows.looks import may_be_new
 from fanfold.follows.patience import check, new_deadline
-from fanfold.follows.wishes import Follow, granted
+from fanfold.follows.relation import Follow, granted, may_be_new
 from fanfold.ids import is_id
 from fanfold.messages import BackfillRelation, Message, ReconcileRelation
 from fanfold.rates import Rate, spoken
@@ -96,9 +95,9 @@ class Following:
     ) -> Follow:
         """Follow; idempotent. Raises `TooManyFollows`, `TooOften` and `Contended`.
 
-        When this returns, every publish accepted from now on reaches the user, unless a later wish
-        stays in effect (wishes.py). `asked_at` is the epoch millisecond of the wish. `by_message`,
-        where the edge cannot be put now, it is left to RELATE.
+        When this returns, every publish accepted from now on reaches the user, unless a later
+        request stays in effect (relation.py). `asked_at` is the epoch millisecond of the request.
+        `by_message`, where the edge cannot be put now, it is left to RELATE.
         """
         return self._ask(True, user_id, publisher_id, asked_at, by_message=by_message)
 
@@ -187,9 +186,9 @@ class Following:
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             seen = self.follows.get(user_id, publisher_id)
             now = clock.now_ms()
-            wish = granted(seen, wanted, asked_at=asked_at, by_message=by_message, now=now)
-            counted = None if by_message else self._counted(wish, seen, asked_at)
-            if counted and (refusal := self._refusal(wish, counted)):
+            target = granted(seen, wanted, asked_at=asked_at, by_message=by_message, now=now)
+            counted = None if by_message else self._counted(target, seen, asked_at)
+            if counted and (refusal := self._refusal(target, counted)):
                 if self.follows.get(user_id, publisher_id).version != seen.version:
                     continue  # it may be followed already, by the same request that was repeated
                 if wanted:
@@ -202,7 +201,7 @@ class Following:
                 # wherever it stops, RELATE reconciles the edge.
                 self.relation_queue.send(self._settle_later(user_id, publisher_id))
                 is_sent = True
-            changed = self._write(wish, seen, counted)
+            changed = self._write(target, seen, counted)
             if changed:
                 try:
                     is_new = changed.version > seen.version
@@ -216,23 +215,23 @@ class Following:
                 return changed
         raise _contended(user_id, publisher_id)
 
-    def _counted(self, wish: Follow, seen: Follow, asked_at: int) -> Counted | None:
-        """How the wish counts against the rate: only if it makes a row that stays.
+    def _counted(self, target: Follow, seen: Follow, asked_at: int) -> Counted | None:
+        """How the change counts against the rate: only if it makes a row that stays.
 
         That is a follow, or a tombstone of what was never followed. Others are left by follows.
         """
-        is_new = wish.state != seen.state if wish.is_active else not seen.version
+        is_new = target.state != seen.state if target.is_active else not seen.version
         if not self.rate or not is_new:
             return None
         # After the row of the follow, as its marks want it.
-        return Counted(self.follows.readers.get(wish.user_id), self.rate, asked_at)
+        return Counted(self.follows.readers.get(target.user_id), self.rate, asked_at)
 
-    def _refusal(self, wish: Follow, counted: Counted) -> FanfoldError | None:
-        if wish.is_active and counted.reader.follows >= self.max_follows:
-            return too_many(wish.user_id, self.max_follows)
+    def _refusal(self, target: Follow, counted: Counted) -> FanfoldError | None:
+        if target.is_active and counted.reader.follows >= self.max_follows:
+            return too_many(target.user_id, self.max_follows)
         if not counted.wait_ms:
             return None
-        who = f"'{wish.user_id}'"
+        who = f"'{target.user_id}'"
         return TooOften(
             f"{who} follows more publishers in a day than one user may; wait as long "
             f"as Retry-After says ({spoken(counted.wait_ms)}), then send the same request again.",
@@ -247,7 +246,7 @@ class Following:
         return command.message(group=publisher_id, delay_seconds=self.reconcile_after_seconds)
 
     def _backfill_now(self, new: Follow) -> None:
-        """Send RELATE the order of a new follow; without it, the one to settle backfills later."""
+        """Have RELATE backfill a new follow at once; else it does so as it reconciles the edge."""
         command = BackfillRelation(user_id=new.user_id, publisher_id=new.publisher_id)
         try:
             self.relation_queue.send(command.message(group=new.publisher_id))
@@ -255,18 +254,18 @@ class Following:
             if not is_transient(error):
                 raise
 
-    def _write(self, wish: Follow, seen: Follow, counted: Counted | None) -> Follow | None:
-        """Write `wish` over the relation `seen`; None if somebody else changed it meanwhile."""
-        if wish is seen:
+    def _write(self, target: Follow, seen: Follow, counted: Counted | None) -> Follow | None:
+        """Write `target` over the relation `seen`; None if somebody else changed it meanwhile."""
+        if target is seen:
             return seen
         now_ms = clock.now_ms()
-        if wish.state == seen.state:
-            return self.follows.ask_again(wish, now_ms=now_ms)
-        if wish.is_active:
+        if target.state == seen.state:
+            return self.follows.ask_again(target, now_ms=now_ms)
+        if target.is_active:
             return self.follows.follow(
-                wish, now_ms=now_ms, max_follows=self.max_follows, counted=counted
+                target, now_ms=now_ms, max_follows=self.max_follows, counted=counted
             )
-        return self.follows.unfollow(wish, now_ms=now_ms)
+        return self.follows.unfollow(target, now_ms=now_ms)
 
 
 def _contended(user_id: str, publisher_id: str) -> Contended:

@@ -18,10 +18,10 @@ from fanfold.aws.items import MAX_KEYS, Item, expressions, get_number, get_text,
 from fanfold.aws.transactions import transact
 from fanfold.channels.head import Head
 from fanfold.errors import TooManyFollows
-from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
+from fanfold.follows.relation import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.names import EXPIRES_AT
 from fanfold.timeline import marks
-from fanfold.timeline.readers import NO_MEMO, Counted, Memo, Readers
+from fanfold.timeline.readers import NO_ROW_CHANGE, Counted, Readers, RowChange
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fanfold.channels.known_head import KnownHead
     from fanfold.timeline.marks import Reader
 
-# A tombstone outlives every message of an earlier wish: sent up to 28 days after the wish
+# A tombstone outlives every message of an earlier request: sent up to 28 days after it
 # (`MAX_FIRST_SENT_MS`), and then kept by SQS for 14.
 TOMBSTONE_SECONDS = 45 * 24 * 60 * 60
 
@@ -53,7 +53,7 @@ class FollowsTable:
 
     A count that could miss a change would let the limit drift, and a mark hide or show the wrong
     publisher. In a stage with channels, which has `heads`, the row also says which channels the
-    user's pages read (`followed_channels.py`).
+    user's pages read (`channels/following.py`).
     """
 
     client: DynamoDBClient
@@ -118,7 +118,7 @@ class FollowsTable:
         )
         memo = self._followed(reader, [each.publisher_id for each in seen])
         count = self.readers.count_up(
-            user_id, len(seen), change, max_follows=max_follows, counted=counted, memo=memo
+            user_id, len(seen), change, max_follows=max_follows, counted=counted, also=memo
         )
         changed = [_changed(each, state=FOLLOWED, ended_at=0) for each in seen]
         return self._change(changed, count, now_ms=now_ms, max_follows=max_follows)
@@ -176,10 +176,12 @@ class FollowsTable:
         """
         if self.heads is None or not self.heads.get().of(seen.publisher_id):
             return True
-        from fanfold.follows import followed_channels
+        from fanfold.channels import following
 
-        is_noted = not followed_channels.disagrees(self.readers.get(seen.user_id), seen)
-        return is_noted or self.mark(seen, now_ms=now_ms)
+        reader = self.readers.get(seen.user_id)
+        if following.disagrees(reader, seen.publisher_id, is_followed=seen.is_active):
+            return self.mark(seen, now_ms=now_ms)
+        return True
 
     def ask_again(self, seen: Follow, *, now_ms: int) -> Follow | None:
         """Record that the state which the relation already has was asked for at `seen.asked_at`.
@@ -198,22 +200,22 @@ class FollowsTable:
             return None
         return noted
 
-    def _followed(self, reader: Reader, publisher_ids: Sequence[str]) -> Memo:
+    def _followed(self, reader: Reader, publisher_ids: Sequence[str]) -> RowChange:
         if self.heads is None:
-            return NO_MEMO
-        from fanfold.follows import followed_channels
+            return NO_ROW_CHANGE
+        from fanfold.channels import following
 
         head = self.heads.at_hand() or Head()
-        if followed_channels.is_ahead(reader, head):
-            head = self.heads.anew()
-        return followed_channels.followed(reader, head, publisher_ids)
+        if following.is_ahead(reader, head):
+            head = self.heads.reload()
+        return following.followed(reader, head, publisher_ids)
 
-    def _unfollowed(self, publisher_id: str) -> Memo:
+    def _unfollowed(self, publisher_id: str) -> RowChange:
         if self.heads is None:
-            return NO_MEMO
-        from fanfold.follows import followed_channels
+            return NO_ROW_CHANGE
+        from fanfold.channels import following
 
-        return followed_channels.unfollowed(publisher_id)
+        return following.unfollowed(publisher_id)
 
     def _change(
         self,

@@ -92,8 +92,8 @@ class PublishersTable:
             seen = self.shards(publisher_id)
             if seen.level >= level:
                 return seen.level
-            wish = raised(seen, level=level, now_ms=now_ms)
-            if self.update(publisher_id, seen=seen, shards=wish):
+            shards = raised(seen, level=level, now_ms=now_ms)
+            if self.update(publisher_id, seen=seen, shards=shards):
                 return level
         raise TryLater(f"The level of '{publisher_id}' changed too often meanwhile; try again.")
 

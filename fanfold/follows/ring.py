@@ -13,7 +13,7 @@ START = "0" * POSITION_DIGITS
 END = "g"  # greater than every hex digit, so no edge lies at or beyond it
 
 
-class Range(NamedTuple):
+class RingRange(NamedTuple):
     """Positions from `lo` to below `hi`; an edge, with '#' after its position, equals neither."""
 
     lo: str
@@ -64,11 +64,11 @@ def publisher_of(shard_key: str) -> str:
     return shard_key.partition("#")[0]
 
 
-def segment_range(segment: int, segments: int) -> Range:
+def segment_range(segment: int, segments: int) -> RingRange:
     """The part of the ring that segment `segment` of `segments` (a power of two) covers."""
     step = RING_SIZE // segments
     lo = f"{segment * step:016x}"
-    return Range(lo, END if segment == segments - 1 else f"{(segment + 1) * step:016x}")
+    return RingRange(lo, END if segment == segments - 1 else f"{(segment + 1) * step:016x}")
 
 
 def estimate(edges: int, reached: str) -> int:

@@ -24,7 +24,7 @@ MAX_READS = 16
 LOW_WATER = 1_250
 
 
-class Page(NamedTuple):
+class EdgePage(NamedTuple):
     """Edges of one shard in ring order, and whether the range holds more of them."""
 
     edges: Sequence[str]
@@ -101,7 +101,7 @@ class _Level:
         self.begin = hi
         return shard
 
-    def page_read(self, number: int, page: Page) -> None:
+    def page_read(self, number: int, page: EdgePage) -> None:
         shard = self._shard(number)
         shard.is_reading = False
         shard.edges += page.edges
@@ -177,7 +177,7 @@ class RingRead:
         shard.is_reading = True
         return Read(level, shard.number, shard.after, shard.hi)
 
-    def page_read(self, read: Read, page: Page) -> None:
+    def page_read(self, read: Read, page: EdgePage) -> None:
         """Take a page that was read; raises `ValueError` if it cannot be the page asked for."""
         edges = page.edges
         if edges and (edges[0] <= read.after or not all(map(lt, edges, edges[1:]))):

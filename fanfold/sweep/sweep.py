@@ -19,10 +19,10 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout, from_item
 from fanfold.messages import Message, PlanFanout
 from fanfold.names import BULK, EXPRESS, PUBLISH
-from fanfold.sweep import course
-from fanfold.sweep.course import Due, Key, Oldest
+from fanfold.sweep import selection
 from fanfold.sweep.open_fanouts import Memory, OpenFanouts
 from fanfold.sweep.remedy import PLAN_SILENCE_SECONDS, QUESTION_SEGMENTS, Remedy, remedy_for
+from fanfold.sweep.selection import Due, Key, Oldest
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -71,10 +71,10 @@ class Sweeping:
         memory = self._with_pauses(self.fanouts.memory(), now_ms, errors)
         keys = self._keys((clock.monotonic() + stop_at) / 2, errors)
         before = times.to_text(now_ms - PLAN_SILENCE_SECONDS * 1000)
-        ids = course.next_ids(keys, after=memory.position, accepted_before=before)
+        ids = selection.next_ids(keys, after=memory.position, accepted_before=before)
         # Half of what is left: were reading slow, it would leave no time for any remedy.
         rows = self._rows(ids, (clock.monotonic() + stop_at) / 2, errors)
-        stalled = list(_each(None, self._stalled_ids, [course.MAX_STALLED], errors))
+        stalled = list(_each(None, self._stalled_ids, [selection.MAX_STALLED], errors))
         given_up = self._rows([*chain(*stalled)], (clock.monotonic() + stop_at) / 2, errors)
 
         def due(row: Fanout) -> Due:
@@ -83,14 +83,14 @@ class Sweeping:
 
         seen = filter(None, chain(rows.values(), given_up.values()))
         all_due = list(_each(None, due, seen, errors))
-        for step in _cut(course.within_caps(all_due), REMEDIES_A_STEP):
+        for step in _cut(selection.within_caps(all_due), REMEDIES_A_STEP):
             if clock.monotonic() < stop_at:
                 self._apply(step, report, errors)
         if rows:
             self.fanouts.stand_at(list(rows)[-1])
         if errors:
             raise errors[0]
-        return course.oldest(keys, rows, now_ms=now_ms)
+        return selection.oldest(keys, rows, now_ms=now_ms)
 
     def _with_pauses(self, memory: Memory, now_ms: int, errors: list[Exception]) -> Memory:
         """Note which queues are paused now, as silence is counted from when they last were.

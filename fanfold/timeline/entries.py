@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fanfold.aws.items import Item, get_text, number, text
 from fanfold.names import EXPIRES_AT
-from fanfold.timeline.source import Range
+from fanfold.timeline.picking import Range
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -1,4 +1,4 @@
-"""QUERY: posts apart from timelines, as their readers see them."""
+"""Posts apart from timelines, as their readers see them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fanfold import clock, names
 from fanfold.errors import FeedClosed, NoPost
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.paging import Asked
+from fanfold.timeline.picking import Source
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.read import Hydration, answer, ids_alone, shown, shown_since
-from fanfold.timeline.source import Source
 
 
 @dataclass(frozen=True)

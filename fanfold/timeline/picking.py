@@ -1,4 +1,4 @@
-"""What a page takes of the entries that are found, and how much may be read for it."""
+"""Where the entries of a page come from, what it takes of them, and how much may be read for it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,43 @@ class Keyed(Protocol):
 
 
 E = TypeVar("E", bound=Keyed)
+
+
+class Range(NamedTuple):
+    """The keys from a time on, and before another one; both are of `fanfold.times`.
+
+    No key equals a time, since a key is a time with an id behind it.
+    """
+
+    since: str
+    until: str | None = None
+
+
+class Source(Generic[E]):
+    """Where entries come from: two functions, each of which also says whether more may follow.
+
+    `newest(within, *, before, limit)` answers the newest entries of a range, newest first, older
+    than the key `before` unless it is None. `oldest(within, *, after, limit, is_consistent)`
+    answers the oldest ones, oldest first, newer than `after`. These keys lie within the range. A
+    source that cannot be read consistently reads as it can.
+
+    A second look may find so many entries more than the first one, `hidden` from that: in a source
+    of several parts, one part may be read as it was before another.
+    """
+
+    def __init__(
+        self,
+        newest: Callable[..., tuple[Sequence[E], bool]],
+        oldest: Callable[..., tuple[Sequence[E], bool]],
+        *,
+        hidden: int = 0,
+    ) -> None:
+        self.newest, self.oldest, self.hidden = newest, oldest, hidden
+
+
+def is_time(position: str) -> bool:
+    """Whether a position is not a key but the beginning of a range."""
+    return "#" not in position
 
 
 class Shown(NamedTuple):

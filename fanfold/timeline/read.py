@@ -1,4 +1,4 @@
-"""QUERY: pages of a reader's own timeline, newest first, downwards and upwards."""
+"""Pages of a reader's own timeline, newest first, downwards and upwards."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from fanfold.json_text import Verbatim
 from fanfold.timeline import paging
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.paging import Asked
-from fanfold.timeline.picking import Show, Shown, Visible
+from fanfold.timeline.picking import Show, Shown, Source, Visible
 from fanfold.timeline.posts import Post, Posts
-from fanfold.timeline.sight import Sights
-from fanfold.timeline.source import Source
+from fanfold.timeline.visibility import Visibility
 
 # A container may show a retracted post for this long if it read the post just before, and take a
 # post for missing; documented.
@@ -140,7 +139,7 @@ class Reading:
 
     timelines: Entries
     hydration: Hydration
-    sights: Sights
+    sights: Visibility
     retention_days: int
 
     def page(self, user_id: str, asked: Asked, *, hydrate: bool = True) -> dict[str, Any]:

@@ -70,8 +70,8 @@ class Counted(NamedTuple):
         return {":until": number(latest)}
 
 
-class Memo(NamedTuple):
-    """What `follows/followed_channels.py` changes in what the row says of channels."""
+class RowChange(NamedTuple):
+    """What else a transaction changes in the row, and on which condition: channels."""
 
     adds: Mapping[str, Value] = {}
     deletes: Mapping[str, Value] = {}
@@ -79,7 +79,7 @@ class Memo(NamedTuple):
     values: Mapping[str, Value] = {}
 
 
-NO_MEMO = Memo()
+NO_ROW_CHANGE = RowChange()
 
 
 @dataclass(frozen=True)
@@ -105,24 +105,24 @@ class Readers:
         *,
         max_follows: int,
         counted: Counted | None = None,
-        memo: Memo = NO_MEMO,
+        also: RowChange = NO_ROW_CHANGE,
     ) -> dict[str, Any]:
         """The Update, for a transaction, that counts new follows of this many publishers.
 
         Its condition fails if the user would then follow more than `max_follows`, or faster than
-        the rate; or if that of the memo does.
+        the rate; or if the condition of `also` does.
         """
         has_room = "(attribute_not_exists(#follows) OR #follows <= :room)"
-        conditions = [has_room, counted.condition if counted else "", memo.condition]
+        conditions = [has_room, counted.condition if counted else "", also.condition]
         room = {":room": number(max_follows - publishers)}
         return self._update(
             user_id,
             publishers,
             marks,
-            memo,
+            also,
             counted,
             condition=" AND ".join(filter(None, conditions)),
-            values={**room, **(counted.values if counted else {}), **memo.values},
+            values={**room, **(counted.values if counted else {}), **also.values},
         )
 
     def count(self, user_id: str, counted: Counted) -> bool:
@@ -146,14 +146,16 @@ class Readers:
         return True
 
     def count_down(
-        self, user_id: str, marks: Change = NO_CHANGE, memo: Memo = NO_MEMO
+        self, user_id: str, marks: Change = NO_CHANGE, also: RowChange = NO_ROW_CHANGE
     ) -> dict[str, Any]:
         """The Update, for a transaction, that counts one ended follow."""
-        return self._update(user_id, -1, marks, memo)
+        return self._update(user_id, -1, marks, also)
 
-    def marked(self, user_id: str, marks: Change, memo: Memo = NO_MEMO) -> dict[str, Any]:
+    def marked(
+        self, user_id: str, marks: Change, also: RowChange = NO_ROW_CHANGE
+    ) -> dict[str, Any]:
         """The Update, for a transaction, that changes marks alone."""
-        return self._update(user_id, 0, marks, memo, condition=memo.condition, values=memo.values)
+        return self._update(user_id, 0, marks, also, condition=also.condition, values=also.values)
 
     def raise_marker(self, user_id: str, marker: str) -> str | None:
         """Move the marker up to a sort key, never down; returns the one that is stored then.
@@ -173,7 +175,7 @@ class Readers:
         user_id: str,
         follows: int,
         marks: Change,
-        memo: Memo,
+        also: RowChange,
         counted: Counted | None = None,
         **condition: Any,
     ) -> dict[str, Any]:
@@ -186,8 +188,8 @@ class Readers:
             "Key": {"user_id": text(user_id)},
             **expressions(
                 sets={**until, **(counted.sets if counted else {})},
-                adds={**count, **hidden, **(counted.adds if counted else {}), **memo.adds},
-                deletes={**shown, **memo.deletes},
+                adds={**count, **hidden, **(counted.adds if counted else {}), **also.adds},
+                deletes={**shown, **also.deletes},
                 removes=[f"{_HIDDEN}{week}" for week in marks.expired],
                 **condition,
             ),

@@ -1,4 +1,4 @@
-"""QUERY: how far a reader has read, and how much is above it."""
+"""How far a reader has read, and how much is above it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from fanfold.timeline import paging
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.paging import Asked
 from fanfold.timeline.read import ids_alone, shown_since
-from fanfold.timeline.sight import Sights
+from fanfold.timeline.visibility import Visibility
 
 
 @dataclass(frozen=True)
-class Unread:
+class UnreadCount:
     """The use case behind the routes that read the marker."""
 
     timelines: Entries
-    sights: Sights
+    sights: Visibility
     retention_days: int
 
     def marker(self, user_id: str) -> dict[str, str | None]:

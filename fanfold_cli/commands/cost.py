@@ -11,13 +11,13 @@ from fanfold.budgets import (
     MIN_CONCURRENCY,
     WRITER_MEMORY_MB,
     Budget,
-    Lane,
+    LaneBudget,
     executions_for,
     in_words,
     room_of,
 )
 from fanfold.channels.head import MOST
-from fanfold.follows.looks import POSTS_WHEN_LATE
+from fanfold.follows.backfill import POSTS_WHEN_LATE
 from fanfold.settings import MOST_BACKFILL, Settings
 from fanfold_cli.cost.channel import ChannelUse
 from fanfold_cli.cost.follow import FirstFollow, Rush
@@ -145,7 +145,7 @@ def _print_notes(notes: Iterator[str]) -> None:
     print_result("\n" + "\n".join(f"* {note}" for note in notes))
 
 
-def _lanes(lanes: dict[str, Lane]) -> "Table":
+def _lanes(lanes: dict[str, LaneBudget]) -> "Table":
     table = number_table("lane", "share", "workers", "entries/s of each")
     for name, lane in lanes.items():
         share = "the rest" if lane.percent == 100 else f"{lane.percent} %"

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from fanfold.doctor.channels import Channels
+from fanfold.doctor.channels import ChannelRecords
 from fanfold.doctor.examine import Doctor, Phase
 from fanfold.doctor.findings import MOST_TAKEN, Report
 from fanfold.doctor.recheck import Recheck
@@ -207,7 +207,7 @@ def _doctor(
     channels = None
     # Of a stage that has never had one, nothing is read for them.
     if settings.channel_threshold or heads.get().revision:
-        channels = Channels(
+        channels = ChannelRecords(
             records,
             heads.table,
             Entries(dynamodb, settings.timelines_table),

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fanfold.follows.wishes import Follow
+from fanfold.follows.relation import Follow
 from fanfold_cli.follows import graph, seeding
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption
 from fanfold_cli.progress import waiting_for

@@ -44,7 +44,7 @@ def _is_level(value: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Command:
+class ConsoleCommand:
     """Words of `fanfold`, options that each take a value, and whether one id comes last."""
 
     words: tuple[str, ...]
@@ -58,31 +58,31 @@ _QUEUE: Final = {"queue": QUEUES.__contains__}
 COMMANDS: Final = {
     " ".join(each.words): each
     for each in (
-        Command(("fanout", "list"), "It reads the ledger's two indices."),
-        Command(("fanout", "show"), "It reads one row.", takes=_is_ref_or_user),
-        Command(
+        ConsoleCommand(("fanout", "list"), "It reads the ledger's two indices."),
+        ConsoleCommand(("fanout", "show"), "It reads one row.", takes=_is_ref_or_user),
+        ConsoleCommand(
             ("fanout", "resend"),
             "It sends what is pending again. Duplicates do no harm.",
             changes=True,
             takes=_is_ref_or_user,
         ),
-        Command(
+        ConsoleCommand(
             ("fanout", "abandon", "--yes"),
             "Followers who do not have the post yet will not get it. Nothing reopens this.",
             changes=True,
             takes=_is_ref_or_user,
         ),
-        Command(
+        ConsoleCommand(
             ("dlq", "list"),
             "Letters stay; SQS counts one more receive for each of them.",
             options=_QUEUE,
         ),
-        Command(
+        ConsoleCommand(
             ("dlq", "show"),
             "The letter stays; SQS counts one more receive for each that is read.",
             takes=MESSAGE_ID.fullmatch,
         ),
-        Command(
+        ConsoleCommand(
             ("dlq", "redrive"),
             "It moves letters back to their queue. Remove the cause first: what fails again "
             "comes back here.",
@@ -90,32 +90,32 @@ COMMANDS: Final = {
             options=_QUEUE,
             takes=MESSAGE_ID.fullmatch,
         ),
-        Command(
+        ConsoleCommand(
             ("dlq", "drop", "--yes"),
             "It deletes the letter, after writing it to a file in the directory of this command; "
             "`fanfold dlq restore` sends it back from there.",
             changes=True,
             takes=MESSAGE_ID.fullmatch,
         ),
-        Command(
+        ConsoleCommand(
             ("shards", "show", "--estimate"),
             "It reads one page of each write shard of the publisher.",
             takes=_is_ref_or_user,
         ),
-        Command(
+        ConsoleCommand(
             ("shards", "grow", "--yes"),
             "Each delivery of this publisher then reads more shards. A level is never lowered.",
             changes=True,
             options={"level": _is_level},
             takes=_is_ref_or_user,
         ),
-        Command(
+        ConsoleCommand(
             ("doctor",),
             "It scans the follows and the edges of all publishers: minutes, and about $0.30, per "
             "million follows.",
             options={"publisher": _is_ref_or_user},
         ),
-        Command(
+        ConsoleCommand(
             ("doctor", "--repair"),
             "It scans follows and edges, and makes edges and marks agree with the follows. What it "
             "takes away is first written to a file in the directory of this command; `fanfold "
@@ -147,7 +147,7 @@ class Operator:
     _has_ended: bool = False
     _lock: threading.Condition = field(default_factory=threading.Condition)
 
-    def words(self, content: Content) -> tuple[Command, list[str]]:
+    def words(self, content: Content) -> tuple[ConsoleCommand, list[str]]:
         """The command that the page means, checked; raises `WrongRequest` and `Forbidden`."""
         command = COMMANDS.get(str(content.get("command")))
         if command is None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fanfold import clock
 from fanfold.answers import TimelineEntry
-from fanfold_cli.console.views import Reader
+from fanfold_cli.console.views import ReaderView
 from fanfold_cli.terminal import ExpectedError
 from fanfold_client import Failed, Fanfold
 
@@ -21,7 +21,7 @@ REMEMBERED: Final = 1_000
 
 
 @dataclass
-class Follower:
+class ConsoleReader:
     """One reader's newest entries. `open` signs the user in, at the first look."""
 
     user: str
@@ -69,8 +69,8 @@ class Follower:
             self.previous = page["previous"]
         return found
 
-    def view(self) -> Reader:
-        return Reader(
+    def view(self) -> ReaderView:
+        return ReaderView(
             user=self.user,
             read_at=self.read_at,
             entries=tuple(map(_shown, self.entries)),

@@ -70,7 +70,7 @@ class Spent:
 
 
 @dataclass
-class Sample:
+class EntrySample:
     """Followers of one fan-out, at even distances on the ring."""
 
     ref_id: str = ""
@@ -88,7 +88,7 @@ class StackReading:
     deployment: Deployment
     spent: Spent = field(default_factory=Spent)
     chosen: Fanout | None = None
-    sample: Sample = field(default_factory=Sample)
+    sample: EntrySample = field(default_factory=EntrySample)
     watched: dict[str, Fanout] = field(default_factory=dict)
     _metric: tuple[float, float] = (0.0, 0.0)  # the end of its minute, and the rate
     _asked_at: float = 0.0  # for the metric
@@ -165,7 +165,7 @@ class StackReading:
             self.sample = self._sample_of(row)
         return [user for _, user in self.sample.followers]
 
-    def _sample_of(self, row: Fanout) -> Sample:
+    def _sample_of(self, row: Fanout) -> EntrySample:
         found = []
         settings = self.deployment.settings()
         table = EdgesTable(self.deployment.client("dynamodb"), settings.followers_table)
@@ -176,7 +176,7 @@ class StackReading:
             if edges:
                 cell = int(ring.position_of(edges[0])[:2], 16)
                 found.append((cell, ring.follower_of(edges[0])))
-        return Sample(row.fanout_id, tuple(found), SAMPLES * (row.level + 1))
+        return EntrySample(row.fanout_id, tuple(found), SAMPLES * (row.level + 1))
 
     def found(self, row: Fanout) -> tuple[int, ...]:
         """By cell: whether the sampled follower has the entry, -1 where nobody is sampled."""

@@ -77,7 +77,7 @@ class Worker:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reader:
+class ReaderView:
     """The newest entries of a user's timeline, as the API answers."""
 
     user: str
@@ -157,7 +157,7 @@ class State:
     queues: dict[str, Depth] = field(default_factory=dict)
     paused: Paused = field(default_factory=Paused)
     workers: tuple[Worker, ...] = ()
-    readers: tuple[Reader, ...] = ()
+    readers: tuple[ReaderView, ...] = ()
     still_seconds: float = 0.0  # since anything has moved, while something is owed
     hurting: Hurting | None = None
     verdict: Verdict | None = None

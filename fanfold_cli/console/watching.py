@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from fanfold import clock
 from fanfold.errors import FanfoldError
 from fanfold_cli.console import rings, wording
-from fanfold_cli.console.readers import LATE_SECONDS, Follower
+from fanfold_cli.console.readers import LATE_SECONDS, ConsoleReader
 from fanfold_cli.console.server import Content
 from fanfold_cli.console.stack_reading import Spent, StackReading
 from fanfold_cli.console.views import HURT, Event, State
@@ -197,9 +197,9 @@ class Watching:
             self._readers = [reader_of(self.deployment, user) for user in some]
 
 
-def reader_of(deployment: Deployment, user: str) -> Follower:
+def reader_of(deployment: Deployment, user: str) -> ConsoleReader:
     """The user as a reader, whose requests do not hold a refresh up for long."""
-    return Follower(user, lambda name: client_of(deployment, name, seconds=PATIENCE_SECONDS))
+    return ConsoleReader(user, lambda name: client_of(deployment, name, seconds=PATIENCE_SECONDS))
 
 
 def first_state(deployment: Deployment, *, may_operate: bool) -> State:

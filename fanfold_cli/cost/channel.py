@@ -75,7 +75,7 @@ class Use:
     # Of the stage, follower or not, whose first page since the channel was added it is.
     readers: int
     pages: float  # of all readers
-    containers: int = 1  # of QUERY, each of which reads the channel once
+    containers: int = 1  # of `timeline`, each of which reads the channel once
     seconds: float = DAY_SECONDS
     channels: int = MOST  # of the stage, this one included
     entries: int = WINDOW  # that the channel holds
@@ -141,7 +141,7 @@ class InChannel:
     """A post of a publisher in a channel, and what the channel takes besides, in dollars."""
 
     followers: int
-    containers: int  # of QUERY that are warm, for the pages of the followers who read
+    containers: int  # of `timeline` that are warm, for the pages of the followers who read
     write_units: int
     read_units: float  # of PLAN, and of all containers once
     dollars: float
@@ -222,7 +222,7 @@ class ChannelUse:
         yield (
             "In a channel: the post, one entry, the row of all channels, and the ledger. The price "
             f"also has a read of the channel's newest {WINDOW} entries by each warm container of "
-            f"QUERY, {window} read units, which only those make that missed the post before. "
+            f"`timeline`, {window} read units, which only those make that missed the post before. "
             "A container is taken to be busy for "
             f"{REQUEST_SECONDS * 1000:.0f} ms a page, with {PAGES_A_DAY} pages a day of each who "
             f"reads, and {PEAK} times as many are warm as an even day would need."

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from fanfold.budgets import Lane
+from fanfold.budgets import LaneBudget
 from fanfold_cli.cost.prices import PRICES
 
 # Of the door: the rows of follow and reader in a transaction, and the edge.
@@ -46,7 +46,7 @@ class Rush:
     by_cpu: float
 
     @classmethod
-    def of(cls, follow: FirstFollow, relation: Lane) -> "Rush":
+    def of(cls, follow: FirstFollow, relation: LaneBudget) -> "Rush":
         return cls(
             relation.most / follow.posts if follow.posts else math.inf,
             relation.max_concurrency * ORDERS_PER_WORKER / ORDERS,

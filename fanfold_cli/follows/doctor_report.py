@@ -15,11 +15,11 @@ MEANINGS = {
     Difference.NEWER: "edges newer than their follow: an unfollow would not delete them",
     Difference.HIDDEN: "follows that are marked as ended: the publisher's posts are not shown",
     Difference.SHOWN: "ended follows without a mark: the publisher's older posts are shown",
-    Difference.OVERLOOKED: "follows whose channel is left out: the publisher's posts are not shown",
-    Difference.OVERHEARD: "channels read without a follow: posts are shown that nobody asked for",
-    Difference.ABSENT: "posts delivered by a channel that does not have them: nobody sees them",
-    Difference.UNLISTED: "publishers whose channel the head has lost: their posts are not shown",
-    Difference.REWOUND: "a head of the channels from an earlier time: posts may not be shown",
+    Difference.CHANNEL_MISSING: "follows whose channel is left out: its posts are not shown",
+    Difference.CHANNEL_EXTRA: "channels read without a follow: their posts are shown",
+    Difference.POST_MISSING: "posts delivered by a channel without them: nobody sees them",
+    Difference.NOT_IN_HEAD: "publishers whose channel the head has lost: their posts are not shown",
+    Difference.HEAD_OUTDATED: "a head of the channels from an earlier time: posts may not be shown",
     Difference.UNREACHABLE: "publishers with edges above the level of their row: not delivered to",
     Difference.UNREADABLE: "items that are neither edges nor follows: never repaired",
 }
@@ -27,9 +27,9 @@ MEANINGS = {
 
 # Those that are no difference of one follow.
 NO_FOLLOWS = (
-    Difference.ABSENT,
-    Difference.UNLISTED,
-    Difference.REWOUND,
+    Difference.POST_MISSING,
+    Difference.NOT_IN_HEAD,
+    Difference.HEAD_OUTDATED,
     Difference.UNREACHABLE,
     Difference.UNREADABLE,
 )
@@ -79,14 +79,14 @@ def show(report: Report) -> None:
         say("Unreadable items are not repaired: inspect them, and delete them if they are junk.")
     _print_examples(
         ("publisher", "posts that its channel lacks"),
-        [(each.publisher_id, each.fanout_id) for each in report.absent],
-        report.found[Difference.ABSENT],
+        [(each.publisher_id, each.fanout_id) for each in report.post_missing],
+        report.found[Difference.POST_MISSING],
     )
-    if report.unlisted:
+    if report.not_in_head:
         say(
-            f"Not in the head of the channels: {', '.join(report.unlisted)}. A repair adds them as "
-            "channels that take posts, since one that takes none would push every post: if one was "
-            "demoted, demote it again with `fanfold channels demote`."
+            f"Not in the head of the channels: {', '.join(report.not_in_head)}. A repair adds them "
+            "as channels that take posts, since one that takes none would push every post: if one "
+            "was demoted, demote it again with `fanfold channels demote`."
         )
     _print_examples(
         ("user", "publisher", "what", "follow", "edge at level: version"),
@@ -178,10 +178,11 @@ def content(report: Report) -> dict[str, Any]:
         "examples": [_example(snapshot) for snapshot in report.examples],
         "unreachable": [asdict(publisher) for publisher in report.unreachable.values()],
         "posts_in_channels": report.posts,
-        "absent": [
-            {"publisher_id": each.publisher_id, "ref_id": each.fanout_id} for each in report.absent
+        "post_missing": [
+            {"publisher_id": each.publisher_id, "ref_id": each.fanout_id}
+            for each in report.post_missing
         ],
-        "unlisted": report.unlisted,
+        "not_in_head": report.not_in_head,
         "unreadable": [
             {"table": table.name.lower(), table.partition_key: key[0], str(table.sort_key): key[1]}
             for table, key in report.unreadable

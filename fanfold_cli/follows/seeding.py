@@ -21,11 +21,10 @@ from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.edges import Edges
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follow import Following
-from fanfold.follows.growth import Growing, Notify
-from fanfold.follows.levels import Levels
+from fanfold.follows.levels import Growing, Levels, Notify
 from fanfold.follows.publishers_table import PublishersTable
+from fanfold.follows.relation import Follow
 from fanfold.follows.sharding import NotGrown, Shards
-from fanfold.follows.wishes import Follow
 from fanfold.messages import BackfillRelation
 from fanfold.settings import Settings
 from fanfold_cli.cost.follow import ORDERS_PER_WORKER, FirstFollow

@@ -1,6 +1,6 @@
 """The file of what a repair by `fanfold doctor` took away, and how that is put back.
 
-Lines that are `orphaned` or `overheard` are follows; all others are unfollows.
+Lines that are `orphaned` or `channel_extra` are follows; all others are unfollows.
 """
 
 import json

@@ -37,28 +37,25 @@ _WORKER = ("dead_letters", "metrics", "edit", "follow_crowds", "publish", "follo
 # Which tests may notice: of a folder or module, the units and then the integration tests.
 _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/fanout": (_FANOUT, _PIPELINE),
-    "fanfold/fanout/channel_plan": ((), ("channel_plans",)),
     "fanfold/fanout/lookup": (("lookup", "plan", "deliver"), _PIPELINE),
     "fanfold/fanout/publish": (("publishing",), _POSTS),
     "fanfold/fanout/transport": (("loop", "policy", "deliver"), ("transports", "pipeline")),
-    "fanfold/sweep": (("remedy", "course", "sweeping", "ledger"), _SWEEP),
-    "fanfold/sweep/old_channels": ((), ("old_channels",)),
+    "fanfold/sweep": (("remedy", "selection", "sweeping", "ledger"), _SWEEP),
     "fanfold/follows": (_FOLLOWS, _FOLLOW),
-    "fanfold/follows/backfill": (("backfill",), ("backfill",)),
-    "fanfold/follows/looks": (("looks", "backfill"), ("backfill",)),
+    "fanfold/follows/backfill": (("backfill_passes", "backfill"), ("backfill",)),
     "fanfold/follows/density": (("followers", "plan", "density"), ()),
-    "fanfold/follows/followed_channels": ((), ("channels_follow",)),
     "fanfold/follows/followers": (("followers",), ("followers",)),
     "fanfold/timeline": (("hydration", "posts", "follow_stores", "paging"), _POSTS),
     "fanfold/timeline/marker": ((), ("marker",)),
     "fanfold/timeline/marks": (("marks",), ("marks",)),
     "fanfold/timeline/mutes": ((), ("marks",)),
-    "fanfold/channels/windows": (("union",), ("channels_read",)),
-    "fanfold/timeline/channel_reading": ((), ("channels_read", "channel_pages")),
-    "fanfold/timeline/channel_union": ((), ("channels_read", "channel_pages")),
-    "fanfold/timeline/memo": ((), ("channels_read",)),
-    "fanfold/timeline/sight": (("paging",), ("marks", "unread", "channels_read")),
-    "fanfold/timeline/union": (("union",), ("channels_read",)),
+    "fanfold/channels": ((), ("channels_read", "channel_pages")),
+    "fanfold/channels/cleanup": ((), ("channel_cleanup",)),
+    "fanfold/channels/delivery": ((), ("channel_delivery",)),
+    "fanfold/channels/following": ((), ("channels_follow", "channels_read")),
+    "fanfold/channels/parts": (("channel_parts",), ("channels_read",)),
+    "fanfold/channels/windows": (("channel_parts",), ("channels_read",)),
+    "fanfold/timeline/visibility": (("paging",), ("marks", "unread", "channels_read")),
     "fanfold/timeline/unread": ((), ("unread", "marker")),
     "fanfold/aws": (
         ("queues", "retries", "letters"),
@@ -79,7 +76,6 @@ MODULES = (
         for name in (
             "backlog",
             "batch_retries",
-            "channel_plan",
             "deliver",
             "lanes",
             "ledger",
@@ -90,13 +86,10 @@ MODULES = (
             "post_counts",
             "publish",
             "row",
-            "transport",
+            "transport/loop",
         )
     ),
-    *(
-        f"fanfold/sweep/{name}.py"
-        for name in ("course", "old_channels", "open_fanouts", "remedy", "sweep")
-    ),
+    *(f"fanfold/sweep/{name}.py" for name in ("selection", "open_fanouts", "remedy", "sweep")),
     *(
         f"fanfold/follows/{name}.py"
         for name in (
@@ -106,30 +99,24 @@ MODULES = (
             "edges",
             "edges_table",
             "follow",
-            "followed_channels",
             "followers",
             "follows_table",
-            "growth",
             "levels",
-            "looks",
             "patience",
             "publishers_table",
+            "relation",
             "ring_reader",
             "sharding",
-            "wishes",
         )
     ),
     *(
         f"fanfold/timeline/{name}.py"
         for name in (
-            "channel_reading",
-            "channel_union",
             "entries",
             "feed",
             "late",
             "marker",
             "marks",
-            "memo",
             "mutes",
             "outbox",
             "paging",
@@ -137,13 +124,14 @@ MODULES = (
             "posts",
             "read",
             "readers",
-            "sight",
-            "source",
-            "union",
             "unread",
+            "visibility",
         )
     ),
-    "fanfold/channels/windows.py",
+    *(
+        f"fanfold/channels/{name}.py"
+        for name in ("cleanup", "delivery", "following", "parts", "reading", "union", "windows")
+    ),
     *(f"fanfold/aws/{name}.py" for name in ("batch_get", "dead_letters", "queues", "retries")),
     "fanfold/json_text.py",
     "fanfold/messages.py",

@@ -14,13 +14,12 @@ from typing import Any
 
 from fanfold import names
 from fanfold.aws.items import get_text
-from fanfold.channels import head, head_table
+from fanfold.channels import head, head_table, union
 from fanfold.channels.head import HEAD, MOST, Head, head_of, partition_of
 from fanfold.channels.put import ATTEMPTS
 from fanfold.channels.windows import WINDOW
 from fanfold.fanout.row import CHANNEL, COMPLETE
 from fanfold.ids import split_sort_key
-from fanfold.timeline import channel_union
 from proof.simulation.scheduler import Patch
 
 SIGN = partition_of("")
@@ -40,7 +39,7 @@ class Stage:
     def patches(self) -> list[Patch]:
         """What the product has of it as constants."""
         mosts: list[Patch] = [(module, "MOST", self.most) for module in (head, head_table)]
-        return [*mosts, (channel_union, "WINDOW", self.window)]
+        return [*mosts, (union, "WINDOW", self.window)]
 
 
 @dataclass

@@ -26,8 +26,8 @@ from fanfold import clock
 from fanfold.aws.answers import Lost, encode, refused
 from fanfold.aws.connections import Connections, Ended, Service
 from fanfold.aws.retries import is_throttle, is_transient
-from fanfold.fanout.transport import Call, Finished
-from fanfold.fanout.transport_boto3 import Boto3Transport, ThreadedCalls
+from fanfold.fanout.transport.boto3_transport import Boto3Transport, ThreadedCalls
+from fanfold.fanout.transport.loop import Call, Finished
 from proof.model.endpoint import read_request
 from proof.simulation.faults import FREEZE_SECONDS
 from proof.simulation.retries import is_repeated

@@ -26,11 +26,12 @@ from fanfold.aws import boto, connections, curl, threads
 from fanfold.aws.connections import DYNAMODB, LAMBDA, SQS
 from fanfold.aws.retries import ATTEMPTS
 from fanfold.errors import TooManyRequests
-from fanfold.fanout import backlog, batch_retries, deliver, plan, policy, transport_boto3
+from fanfold.fanout import backlog, batch_retries, deliver, plan, policy
 from fanfold.fanout.pacing import Pace
-from fanfold.follows import density, edges_table, growth, ring_reader, sharding
+from fanfold.fanout.transport import boto3_transport
+from fanfold.follows import density, edges_table, levels, ring_reader, sharding
 from fanfold.settings import Settings
-from fanfold.sweep import course, remedy, sweep
+from fanfold.sweep import remedy, selection, sweep
 from fanfold.timeline import marks
 from proof.model.lambda_events import Context
 from proof.model.sqs.messages import ACCOUNT
@@ -290,7 +291,7 @@ def installed() -> Iterator[None]:
         (boto, "sqs", lambda: BotoClient("sqs", ATTEMPTS)),
         (boto, "lambda_", lambda: BotoClient("lambda", ATTEMPTS)),
         (AmazonCloudWatchEMFProvider, "flush_metrics", _emit),
-        (transport_boto3, "Boto3Transport", UnthreadedTransport),
+        (boto3_transport, "Boto3Transport", UnthreadedTransport),
         (connections, "Connections", Wires),
         (curl, "Connections", Wires),
         # So small that a dozen followers are many segments, pages and chunks.
@@ -304,9 +305,9 @@ def installed() -> Iterator[None]:
         # A question is not all that is pending, and a run does not see all that is open.
         (remedy, "QUESTION_SEGMENTS", 2),
         (sweep, "QUESTION_SEGMENTS", 2),
-        (course, "MAX_ROWS", 3),
-        (course, "MAX_PLAN_ORDERS", 2),
-        (course, "MAX_SEGMENT_ORDERS", 3),
+        (selection, "MAX_ROWS", 3),
+        (selection, "MAX_PLAN_ORDERS", 2),
+        (selection, "MAX_SEGMENT_ORDERS", 3),
         # Each run has its own.
         (density, "SAMPLE_EDGES", density.SAMPLE_EDGES),
         (plan, "ONE_HOP_SECONDS", plan.ONE_HOP_SECONDS),
@@ -317,8 +318,8 @@ def installed() -> Iterator[None]:
         (marks, "MAX_MUTED", marks.MAX_MUTED),
         *Stage().patches(),
         (sharding, "PARTITION_WRITES", SHARD_WRITES),
-        (growth, "SAMPLE", 1),
-        (growth, "WAIT_SECONDS", (0.5, 1.0)),
+        (levels, "SAMPLE", 1),
+        (levels, "WAIT_SECONDS", (0.5, 1.0)),
         *(
             (module, "Delivery", partial(policy.Delivery, max_in_flight=MAX_IN_FLIGHT))
             for module in (deliver, plan)

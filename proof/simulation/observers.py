@@ -15,8 +15,8 @@ from fanfold.aws.items import get_text
 from fanfold.aws.retries import is_throttle
 from fanfold.fanout.pacing import BURST_SECONDS
 from fanfold.fanout.row import COMPLETE, STALLED
+from fanfold.follows.relation import FOLLOWED
 from fanfold.follows.ring import follower_of, publisher_of
-from fanfold.follows.wishes import FOLLOWED
 from fanfold.ids import split_sort_key
 from fanfold.sweep.open_fanouts import MEMORY_ID
 from proof.model.dynamodb.capacity import Bucket

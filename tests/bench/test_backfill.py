@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fanfold.follows.looks import POSTS_WHEN_LATE
+from fanfold.follows.backfill import POSTS_WHEN_LATE
 from fanfold.settings import Settings
 from proof.bench import runner
 from proof.bench.backfill.races import race

@@ -15,8 +15,8 @@ from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Read
 from fanfold.ids import split_sort_key
 from fanfold.timeline.entries import Entries
+from fanfold.timeline.picking import Range
 from fanfold.timeline.posts import Posts
-from fanfold.timeline.source import Range
 from proof.bench import clients, doors, stub_data
 from proof.bench.endpoint import TOKEN_CHARS, stub
 from proof.bench.fresh import answer

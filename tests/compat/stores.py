@@ -21,18 +21,18 @@ from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
+from fanfold.follows.relation import UNFOLLOWED, Follow
 from fanfold.follows.ring_reader import Read, RingRead
 from fanfold.follows.sharding import WINDOW_SECONDS, raised
-from fanfold.follows.wishes import UNFOLLOWED, Follow
 from fanfold.rates import Rate
 from fanfold.sweep.open_fanouts import Memory, OpenFanouts
 from fanfold.timeline import marks
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.mutes import Mutes
 from fanfold.timeline.outbox import Outbox
+from fanfold.timeline.picking import Range
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.readers import Counted, Readers
-from fanfold.timeline.source import Range
 
 NOW = "2026-11-20T18:00:00.123Z"
 LATER = "2026-11-20T18:00:01.456Z"

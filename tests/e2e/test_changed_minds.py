@@ -23,7 +23,7 @@ import pytest
 
 from fanfold.aws.queues import MAX_BATCH
 from fanfold.contract import MAX_LIMIT
-from fanfold.follows.looks import POSTS_WHEN_LATE
+from fanfold.follows.backfill import POSTS_WHEN_LATE
 from fanfold_cli.stack import Deployment
 from tests.e2e.company import PAUSE_SECONDS, THREADS, Company
 from tests.e2e.oracle import Reading, judge, wrong_about_unread

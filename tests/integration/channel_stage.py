@@ -1,4 +1,4 @@
-"""A stage with channels on the model of DynamoDB: one reader, and several containers of QUERY."""
+"""A stage with channels on the model of DynamoDB: one reader, several containers of `timeline`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fanfold.aws.threads import together
 from fanfold.channels.head import partition_of
 from fanfold.channels.head_table import HeadTable
 from fanfold.channels.known_head import KnownHead
+from fanfold.channels.reading import ChannelReading
 from fanfold.follows.follows_table import FollowsTable
-from fanfold.timeline.channel_reading import ChannelReading
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.paging import Asked
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
 from fanfold.timeline.readers import Readers
-from fanfold.timeline.sight import Sights
+from fanfold.timeline.visibility import Visibility
 from proof.model.clock import START_MS, Clock
 from proof.model.dynamodb.capacity import READ, Meter
 from proof.model.dynamodb.tables import Hooks
@@ -59,7 +59,7 @@ class Stage:
     def _container(self) -> Reading:
         channels = ChannelReading(KnownHead(self.heads), self.timelines)
         calls = partial(together, self.client, None)
-        sights = Sights(self.readers, calls, self.follows.active_among, channels)
+        sights = Visibility(self.readers, calls, self.follows.active_among, channels)
         return Reading(self.timelines, Hydration(self.stored), sights, RETENTION_DAYS)
 
     def follow(self, *publishers: str) -> None:

@@ -118,7 +118,7 @@ def system(clock: Clock, engine: str, channel_threshold: int) -> Iterator[System
         found.forget()
         if not channel_threshold:  # warm: a page reads no head, as nearly all of such a stage
             head = found.door("timeline").channels.head
-            head.learn(Head(), head.now())
+            head.keep(Head(), head.now())
         yield found
 
 

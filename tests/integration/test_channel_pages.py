@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from fanfold.channels import union
 from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.cursor import decode, hashed
-from fanfold.timeline import channel_union
 from fanfold.timeline.entries import Entry
 from proof.model.clock import START_MS
 from proof.model.dynamodb.tables import Hooks
@@ -111,8 +111,8 @@ class Course:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows of a few entries, and no more queries than the first of a page may need."""
-    monkeypatch.setattr(channel_union, "WINDOW", 7)
-    monkeypatch.setattr(channel_union, "MAX_QUERIES", 2 * len(PUBLISHERS))
+    monkeypatch.setattr(union, "WINDOW", 7)
+    monkeypatch.setattr(union, "MAX_QUERIES", 2 * len(PUBLISHERS))
 
 
 def keys(page: dict[str, Any]) -> list[str]:

@@ -10,12 +10,12 @@ import pytest
 
 from fanfold import cursor, names, times
 from fanfold.aws.items import expressions, number, text
-from fanfold.channels import known_head
+from fanfold.channels import known_head, union
 from fanfold.channels.head import HEAD, key_of, partition_of
 from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.cursor import Cursor
 from fanfold.ids import sort_key
-from fanfold.timeline import channel_union, marks
+from fanfold.timeline import marks
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
 from tests.service import AT_MS, Answer, Json, System, around_calls, error
@@ -217,9 +217,9 @@ def test_far_below_a_cold_container_reads_what_the_page_needs_and_no_windows(
 def test_more_channel_queries_than_a_page_may_make_leave_it_partial_and_lose_nothing(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channel_union, "WINDOW", 3)
-    monkeypatch.setattr(channel_union, "MAX_QUERIES", 4)
-    monkeypatch.setattr(channel_union, "FEW", 1)
+    monkeypatch.setattr(union, "WINDOW", 3)
+    monkeypatch.setattr(union, "MAX_QUERIES", 4)
+    monkeypatch.setattr(union, "FEW", 1)
     system.promote("ada", "bea")
     for publisher in ("ada", "bea"):
         system.follow("bob", publisher)

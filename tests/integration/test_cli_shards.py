@@ -10,8 +10,7 @@ import pytest
 
 from fanfold import names, times
 from fanfold.follows.edges import Edges
-from fanfold.follows.growth import Growing
-from fanfold.follows.levels import Levels
+from fanfold.follows.levels import Growing, Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import WINDOW_SECONDS, Shards
 from fanfold_cli.publishers import shards

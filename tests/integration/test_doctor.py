@@ -24,9 +24,8 @@ from fanfold.doctor.repair import Repair
 from fanfold.doctor.scan import Records
 from fanfold.follows import ring
 from fanfold.follows.edges import Edges
-from fanfold.follows.growth import Growing
-from fanfold.follows.levels import Levels
-from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED
+from fanfold.follows.levels import Growing, Levels
+from fanfold.follows.relation import FOLLOWED, UNFOLLOWED
 from fanfold.settings import HIGHEST_LEVEL, Settings
 from fanfold.timeline import marks
 from fanfold_cli.follows import taken_away

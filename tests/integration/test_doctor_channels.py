@@ -15,7 +15,7 @@ from fanfold.doctor import heads
 from fanfold.doctor.findings import Difference, mark_of
 from fanfold.doctor.heads import Known
 from fanfold.fanout.row import CHANNEL, Fanout
-from fanfold.follows.wishes import FOLLOWED, Follow
+from fanfold.follows.relation import FOLLOWED, Follow
 from fanfold.ids import ref_id_for
 from fanfold.timeline.marks import Reader, hash_of
 from tests.commands import FakeLambda, Ran, run
@@ -121,9 +121,9 @@ def test_posts_that_their_channel_has_lost_are_put_there_again(sound: System) ->
     before = sound.heads.get().channels
     lose_entries(sound)
     ran = doctor()
-    assert (ran.exit_code, found(ran)) == (1, {"absent": 2})
+    assert (ran.exit_code, found(ran)) == (1, {"post_missing": 2})
     refs = {ref_id_for("ada", each) for each in ("one", "two")}
-    assert {each["ref_id"] for each in ran.json["absent"]} == refs
+    assert {each["ref_id"] for each in ran.json["post_missing"]} == refs
     assert seen(sound) == ["three"]
     assert is_well(sound)
     assert seen(sound) == ["three", "two", "one"]
@@ -145,7 +145,7 @@ def test_the_permissions_that_are_documented_suffice(sound: System) -> None:
 def test_posts_that_nobody_is_to_see_are_not_missed(sound: System) -> None:
     sound.http("api/retract_post", user="ada", path={"ref_id": ref_id_for("ada", "one")})
     lose_entries(sound)
-    assert found(doctor()) == {"absent": 1}
+    assert found(doctor()) == {"post_missing": 1}
     sound.clock.advance(2 * 86_400)
     assert found(doctor(retention_days=1)) == {}, "no page of a shorter retention shows it"
     sound.clock.advance(28 * 86_400)
@@ -160,9 +160,9 @@ def test_a_row_that_leaves_a_channel_out_is_repaired(sound: System) -> None:
     change(sound, sets={"channels_seen": version}, removes=["channels"])
     assert seen(sound) == ["three"]
     ran = doctor()
-    assert found(ran) == {"overlooked": 1}
+    assert found(ran) == {"channel_missing": 1}
     (example,) = ran.json["examples"]
-    assert (example["what"], example["publisher_id"]) == ("overlooked", "ada")
+    assert (example["what"], example["publisher_id"]) == ("channel_missing", "ada")
     assert is_well(sound)
     assert seen(sound) == ["three", "two", "one"]
 
@@ -174,7 +174,7 @@ def test_a_row_that_has_a_channel_without_a_follow_is_repaired(
     if has_row:
         sound.unfollow("carl", "ada")
     change(sound, "carl", adds={"channels": binaries([hash_of("ada"), hash_of("bea")])})
-    assert found(doctor()) == {"overheard": 1}
+    assert found(doctor()) == {"channel_extra": 1}
     assert is_well(sound)
     assert seen(sound, "carl") == []
     is_marked = any(name.startswith("hidden_") for name in reader(sound, "carl"))
@@ -189,7 +189,7 @@ def test_readers_restored_to_an_earlier_time_are_repaired(sound: System) -> None
     sound.unfollow("bob", "ada")
     version = number(sound.heads.get().version)
     sound.dynamodb.put_item(TableName=names.READERS.name, Item={**old, "channels_seen": version})
-    assert found(doctor()) == {"overlooked": 1, "overheard": 1}
+    assert found(doctor()) == {"channel_missing": 1, "channel_extra": 1}
     assert is_well(sound)
     post(sound, "four", user="cem")
     assert seen(sound) == ["four", "three"]
@@ -204,8 +204,8 @@ def test_a_lost_head_is_rebuilt_from_what_its_channels_hold(sound: System) -> No
     known_version = sound.clock.ms + 7
     change(sound, sets={"channels_seen": number(known_version)})
     assert sound.follow("bob", "dan").status == 200, "meanwhile, follows are taken"
-    assert found(doctor()) == {"unlisted": 1, "rewound": 1}
-    assert doctor().json["unlisted"] == ["ada"]
+    assert found(doctor()) == {"not_in_head": 1, "head_outdated": 1}
+    assert doctor().json["not_in_head"] == ["ada"]
     assert is_well(sound)
     (ada,) = sound.heads.get().channels.values()
     assert (ada.publisher_id, ada.seq, ada.is_active) == ("ada", 2, True)
@@ -225,7 +225,7 @@ def test_a_head_restored_to_an_earlier_time_is_taken_by_warm_containers(sound: S
     assert seen(sound)[0] == "four"
     sound.dynamodb.put_item(TableName=names.PUBLISHERS.name, Item=old)
     ran = doctor("--repair")
-    assert found(ran) == {"unlisted": 1, "rewound": 1}
+    assert found(ran) == {"not_in_head": 1, "head_outdated": 1}
     assert found(doctor()) == {}
     sound.clock.advance(2)
     titles = [each["body"]["title"] for each in sound.timeline("bob").body["entries"]]
@@ -243,7 +243,7 @@ def test_a_head_that_has_lost_a_post_alone_is_taken_by_warm_containers(sound: Sy
     post(sound, "four")
     assert seen(sound)[0] == "four"
     sound.dynamodb.put_item(TableName=names.PUBLISHERS.name, Item=old)
-    assert found(doctor("--repair")) == {"rewound": 1}
+    assert found(doctor("--repair")) == {"head_outdated": 1}
     assert found(doctor()) == {}
     post(sound, "five")
     sound.clock.advance(2)
@@ -264,7 +264,7 @@ def test_a_repair_of_the_head_that_meets_a_change_is_to_be_run_again(
         meanwhile.setattr(heads, "rebuilt", rebuilt)
         ran = doctor("--repair")
     assert (ran.exit_code, ran.json["repaired"]) == (1, 0)
-    assert found(ran) == {"unlisted": 1, "rewound": 1}
+    assert found(ran) == {"not_in_head": 1, "head_outdated": 1}
     assert is_well(sound)
     assert {each.publisher_id for each in sound.heads.get().channels.values()} == {"ada", "cem"}
 
@@ -285,7 +285,7 @@ def test_a_stage_that_gives_no_channels_any_more_is_examined_for_those_that_it_h
 ) -> None:
     sound.dynamodb.delete_item(TableName=names.READERS.name, Key={"user_id": text("bob")})
     ran = run("doctor", "--whole", "--json", lambda_=FakeLambda(channel_threshold=0))
-    assert found(ran) == {"overlooked": 1}
+    assert found(ran) == {"channel_missing": 1}
     assert ran.json["posts_in_channels"] == 2
 
 
@@ -307,12 +307,12 @@ def head(*channels: Channel, version: int = 3, revision: int = 5) -> Head:
 ADA = Channel("ada", 2, seq=4)
 
 
-def test_a_head_that_knows_less_than_the_ledger_has_gone_back_and_a_rebuilt_one_is_later() -> None:
-    assert heads.has_gone_back(head(ADA), known(ada=ADA.seq + 1))
-    assert not heads.has_gone_back(head(ADA), known(version=head().version, ada=ADA.seq, bea=1))
+def test_a_head_that_knows_less_than_the_ledger_is_outdated_and_a_rebuilt_one_is_later() -> None:
+    assert heads.is_outdated(head(ADA), known(ada=ADA.seq + 1))
+    assert not heads.is_outdated(head(ADA), known(version=head().version, ada=ADA.seq, bea=1))
     demoted = Channel("cem", 1, seq=9, until=UNTIL)
     found = known(version=7, ada=6, bea=2)
-    assert heads.unlisted(head(ADA, demoted), found) == ["bea"]
+    assert heads.not_in_head(head(ADA, demoted), found) == ["bea"]
     whole = heads.rebuilt(head(ADA, demoted), found, now_ms=AT_MS)
     assert (whole.version, whole.revision) == (AT_MS, AT_MS)
     assert sorted(whole.channels.values()) == [
@@ -320,8 +320,8 @@ def test_a_head_that_knows_less_than_the_ledger_has_gone_back_and_a_rebuilt_one_
         Channel("bea", AT_MS, seq=2, followers=9),
         Channel("cem", AT_MS, seq=9, until=UNTIL),
     ]
-    assert not heads.unlisted(whole, found)
-    assert not heads.has_gone_back(whole, found)
+    assert not heads.not_in_head(whole, found)
+    assert not heads.is_outdated(whole, found)
     assert heads.rebuilt(whole, found, now_ms=AT_MS).revision == AT_MS + 1
 
 
@@ -329,9 +329,9 @@ def test_a_head_that_knows_less_than_the_ledger_has_gone_back_and_a_rebuilt_one_
     ("state", "channels_seen", "is_noted", "expected"),
     [
         (FOLLOWED, 2, True, None),
-        (FOLLOWED, 2, False, Difference.OVERLOOKED),
+        (FOLLOWED, 2, False, Difference.CHANNEL_MISSING),
         (FOLLOWED, 1, False, None),
-        ("unfollowed", 2, True, Difference.OVERHEARD),
+        ("unfollowed", 2, True, Difference.CHANNEL_EXTRA),
         ("unfollowed", 2, False, None),
     ],
 )

@@ -52,7 +52,7 @@ def take(system: System, *events: Json) -> list[str]:
 
 
 def raise_retention(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let QUERY show entries that have expired and are not deleted yet."""
+    """Let `timeline` show entries that have expired and are not deleted yet."""
     door = system.door("timeline")
     monkeypatch.setattr(door, "reading", replace(door.reading, retention_days=3650))
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fanfold import names
-from fanfold.timeline.source import Range
+from fanfold.timeline.picking import Range
 from tests.service import AT, POST, Answer, System, error
 
 DAY = 24 * 60 * 60
@@ -24,7 +24,7 @@ def edit(system: System, title: str) -> None:
 
 
 def let_read(system: System, readers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deploy QUERY with another switch."""
+    """Deploy `timeline` with another switch."""
     door = system.door("timeline")
     feeds = replace(door.feeds(), readers=readers)
     monkeypatch.setattr(door, "feeds", lambda: feeds)

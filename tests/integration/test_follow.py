@@ -19,7 +19,7 @@ from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import row_key
 from fanfold.follows.patience import ATTEMPTS
-from fanfold.follows.wishes import Follow
+from fanfold.follows.relation import Follow
 from functions import plan
 from functions._worker import Received
 from tests.service import AT, AT_MS, Answer, Json, System, around_calls, cancelled, error

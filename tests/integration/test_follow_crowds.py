@@ -12,7 +12,7 @@ import pytest
 from fanfold import clock as product_clock
 from fanfold import names
 from fanfold.follows.edges import Edges
-from fanfold.follows.wishes import Follow
+from fanfold.follows.relation import Follow
 from functions import plan, relate
 from proof.model.lambda_events import Context
 from tests.service import AT, AT_MS, Json, System, error

@@ -50,8 +50,8 @@ def test_it_is_read_once_a_second_at_most(system: System, table: CountedTable) -
 def test_an_eventual_read_of_before_does_not_bring_it_back(table: CountedTable) -> None:
     known = KnownHead(table)
     head = table.add("ada", Head(), followers=9)
-    assert known.anew() == head
-    assert known.learn(Head(), known.now()) == head
+    assert known.reload() == head
+    assert known.keep(Head(), known.now()) == head
     assert known.get() == head
     assert reads(table) == [True]
 
@@ -62,5 +62,5 @@ def test_an_answer_that_took_long_is_as_old_as_its_question(
     known = KnownHead(table)
     since = known.now()
     system.clock.advance(HEAD_SECONDS)
-    known.learn(Head(), since)
+    known.keep(Head(), since)
     assert known.fresh is None

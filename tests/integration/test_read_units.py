@@ -14,7 +14,7 @@ from fanfold.timeline import marks
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.picking import MAX_POSTS
 from fanfold.timeline.posts import Post
-from fanfold.timeline.unread import Unread
+from fanfold.timeline.unread import UnreadCount
 from proof.model.clock import START_MS
 from proof.simulation.scheduler import Scheduler, virtual_time
 from tests.integration.channel_stage import READER, RETENTION_DAYS, Stage, publisher
@@ -96,7 +96,7 @@ def test_what_is_unread_takes_two_and_a_half_units_at_most_and_one_for_its_reade
     service.add(300)
     service.readers.raise_marker(READER, service.entries[-1 - above].sort_key)
     before = service.units
-    unread = Unread(service.timelines, service.container().sights, RETENTION_DAYS)
+    unread = UnreadCount(service.timelines, service.container().sights, RETENTION_DAYS)
     assert unread.count(READER) == {"unread": min(above, 100), "more": above > 100}
     assert service.units - before == ROW + query
 

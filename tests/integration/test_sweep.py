@@ -15,7 +15,7 @@ from fanfold import clock, names, times
 from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.policy import Done, HandBack
-from fanfold.sweep import course
+from fanfold.sweep import selection
 from fanfold.sweep.remedy import (
     ANSWERED_SILENCE_SECONDS,
     MAX_ROUNDS,
@@ -334,7 +334,7 @@ def test_open_fanouts_on_all_pages_of_the_index_are_looked_at(
 def test_what_a_cap_leaves_out_counts_as_neither_asked_nor_sent(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(course, "MAX_PLAN_ORDERS", 2)
+    monkeypatch.setattr(selection, "MAX_PLAN_ORDERS", 2)
     ids = lose(system, 3)
     system.sweep()
     assert [system.ledger(ref_id).asks for ref_id in ids] == [1, 1, 0]

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from fanfold import names
 from fanfold.follows.follows_table import FollowsTable
-from fanfold.timeline.unread import Unread
+from fanfold.timeline.unread import UnreadCount
 from proof.simulation import reader_requests, requests
 from proof.simulation.checks import backfills, markers, shown
 from proof.simulation.history import Backfill
@@ -107,7 +107,7 @@ spoil_for(
 @spoils(markers.what_is_unread_is_counted, "that 9 are unread, and", "that 9 are unread, not")
 def a_count_that_is_wrong(world: World) -> Any:
     acting(world, "ann", lambda: reader_requests.move_marker(world, "ann", EARLY))
-    return patch.object(Unread, "count", lambda *_: {"unread": 9, "more": False})
+    return patch.object(UnreadCount, "count", lambda *_: {"unread": 9, "more": False})
 
 
 # Backfills

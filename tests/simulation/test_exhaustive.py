@@ -123,7 +123,7 @@ def test_quiet_calls_may_come_first(name: str, faults: int) -> None:
 GUARDS = [
     ("the ledger row is written before anything is sent", "posted", 0, "not owed to all"),
     ("RELATE reconciles once more", "follow, unfollow", 1, "in the end the row says"),
-    ("a message gives way to a later wish", "message to unfollow, follow", 0, "came late"),
+    ("a message gives way to a later request", "message to unfollow, follow", 0, "came late"),
     ("an edit whose answer was lost is known again", "three edits", 1, "ended with 409"),
     ("what PLAN has not written is not complete", "one hop, then a lane", 0, "lacks the entry"),
     ("unprocessed keys are no missing rows", "one hop", 1, "dead letters"),

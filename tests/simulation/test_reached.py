@@ -8,9 +8,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from fanfold import names
+from fanfold.channels import following
 from fanfold.channels.head import Head
-from fanfold.follows import followed_channels
-from fanfold.timeline import memo
 from fanfold.timeline.marks import Reader
 from fanfold.timeline.readers import Readers
 from proof.simulation import requests
@@ -73,12 +72,12 @@ def test_a_follow_is_refused_for_its_head_if_the_row_was_noted_complete_to_a_lat
 ) -> None:
     world, client = calm(), _Recorder()
     readers: Any = Readers(client, names.READERS.name)  # type: ignore[arg-type]
-    memo.note(readers, "ann", Reader(), Head(version=noted), ())
+    following.note(readers, "ann", Reader(), Head(version=noted), ())
     task = world.scheduler.start(lambda: None)
     for request in client.asked:
         world.reached.applied("update_item", request, {}, task)
-    change = followed_channels.followed(Reader(), Head(version=7), ["p0"])
-    update = readers.count_up("ann", 1, max_follows=10, memo=change)
+    change = following.followed(Reader(), Head(version=7), ["p0"])
+    update = readers.count_up("ann", 1, max_follows=10, also=change)
     refusal: Any = {
         "Error": {"Code": "TransactionCanceledException"},
         "CancellationReasons": [{"Code": "None"}, {"Code": "ConditionalCheckFailed"}],

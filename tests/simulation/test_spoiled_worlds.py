@@ -28,7 +28,7 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.follows import ring
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
-from fanfold.follows.wishes import FOLLOWED, Follow
+from fanfold.follows.relation import FOLLOWED, Follow
 from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
 from fanfold.timeline import read

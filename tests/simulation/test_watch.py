@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from fanfold import names
-from fanfold.fanout import deliver, plan, transport
+from fanfold.fanout import deliver, plan
 from fanfold.fanout.policy import Done, Failed
+from fanfold.fanout.transport import loop
 from proof.model.cloudwatch import OK, Alarm
 from proof.simulation import watch
 from proof.simulation.checks import alarms
@@ -190,7 +191,7 @@ def test_an_alarm_of_stalled_posts_that_is_deaf_is_noticed(monkeypatch: pytest.M
 
 @pytest.mark.thorough
 def test_a_worker_that_swallows_errors_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = transport.run
+    run = loop.run
 
     def swallow(*arguments: Any) -> Any:
         end = run(*arguments)

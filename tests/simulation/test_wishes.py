@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fanfold.follows.wishes import Follow, granted
+from fanfold.follows.relation import Follow, granted
 from proof.simulation.wishes import Change, Sighting, Wish, contradictions, sightings_of, surely
 
 SKEW_MS = 3

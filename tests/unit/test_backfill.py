@@ -14,7 +14,7 @@ from fanfold import names, times
 from fanfold.errors import TryLater
 from fanfold.fanout.pacing import FIRST_SHARE, Pace
 from fanfold.follows.backfill import ATTEMPTS, Backfilling, NewestPosts
-from fanfold.follows.wishes import FOLLOWED, Follow
+from fanfold.follows.relation import FOLLOWED, Follow
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, Posts
@@ -165,7 +165,7 @@ def test_posts_beyond_the_retention_and_retracted_ones_are_left_out(world: World
     assert world.timeline() == [young[0], young[2]]
 
 
-def test_a_second_look_puts_what_the_first_has_missed_and_nothing_else(world: World) -> None:
+def test_a_second_pass_puts_what_the_first_has_missed_and_nothing_else(world: World) -> None:
     old = world.post(5)
     world.lag = 3.0
     racing = world.post(1)

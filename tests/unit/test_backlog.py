@@ -7,7 +7,7 @@ import pytest
 from fanfold.fanout.backlog import Backlog
 from fanfold.fanout.batch_retries import BACKOFF_CAP_SECONDS, Retries
 from fanfold.follows import ring
-from fanfold.follows.ring_reader import Page
+from fanfold.follows.ring_reader import EdgePage
 
 EDGES = sorted(ring.edge(f"f-{number}") for number in range(40))
 POSITIONS = [ring.position_of(edge) for edge in EDGES]
@@ -23,7 +23,7 @@ def read(work: Backlog, edges: list[str], *, more: bool = False) -> None:
     wanted = work.next_read(64)
     assert wanted
     assert all(wanted.after < edge < wanted.hi for edge in edges)
-    work.page_read(wanted, Page(edges, more))
+    work.page_read(wanted, EdgePage(edges, more))
 
 
 def send(work: Backlog, unwritten: int = 0) -> None:

@@ -23,8 +23,7 @@ from fanfold.follows.edges import Edges
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
-from fanfold.follows.growth import Growing
-from fanfold.follows.levels import Levels
+from fanfold.follows.levels import Growing, Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring import segment_range
 from fanfold.rates import Rate

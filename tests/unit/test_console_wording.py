@@ -14,7 +14,7 @@ from fanfold_cli.console.views import (
     HURT,
     Depth,
     Hurting,
-    Reader,
+    ReaderView,
     Ring,
     State,
     Verdict,
@@ -60,7 +60,7 @@ def verdict(**changes: Any) -> Verdict:
 def test_a_quiet_page_says_why_a_small_post_does_not_show_unless_its_reader_is_there() -> None:
     assert "--reader" in wording.headline(QUIET).text
     waiting = replace(QUIET, queues={"bulk": Depth(waiting=1)})
-    for state in (replace(QUIET, readers=(Reader(user="bob"),)), waiting, DEAD):
+    for state in (replace(QUIET, readers=(ReaderView(user="bob"),)), waiting, DEAD):
         assert "--reader" not in wording.headline(state).text
 
 

@@ -15,7 +15,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from fanfold import answers, contract
 from fanfold.errors import FanfoldError
 from fanfold.fanout import row
-from fanfold.fanout.status import Status
+from fanfold.fanout.status import DeliveryStatus
 from functions import _intake
 from functions._intake import read_event
 from infra.context import FIXED
@@ -131,7 +131,7 @@ def kinds_of(base: type[FanfoldError]) -> list[type[FanfoldError]]:
 def test_the_states_and_the_fields_of_a_delivery_are_those_of_the_ledger() -> None:
     told = {row.QUEUED, row.DELIVERING, row.STALLED, *row.ENDED} - {row.VOID}  # which is 404
     assert told == set(contract.STATES)
-    assert {field.name for field in fields(Status)} == set(get_type_hints(answers.Delivery))
+    assert {field.name for field in fields(DeliveryStatus)} == set(get_type_hints(answers.Delivery))
 
 
 def test_every_problem_has_its_section_with_status_and_title() -> None:

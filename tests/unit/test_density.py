@@ -21,7 +21,7 @@ import pytest
 from fanfold.follows import density, ring
 from fanfold.follows.density import Estimate
 from fanfold.follows.edges_table import PAGE_EDGES, EdgesTable
-from fanfold.follows.ring_reader import MAX_READS, Page, Read
+from fanfold.follows.ring_reader import MAX_READS, EdgePage, Read
 
 # Edges that are generated together in a long list.
 SLICE_EDGES = 500
@@ -85,13 +85,13 @@ class Ring:
             self._kinds.append(({level, self.level}, Edges(twice, f"{seed}-{level}-twice")))
             left -= count
 
-    def page(self, read: Read, limit: int) -> Page:
+    def page(self, read: Read, limit: int) -> EdgePage:
         """A page of one shard; a full one says that there is more, as DynamoDB does."""
         self.calls += 1
         end = min(read.hi, ring.shard_start(read.shard + 1, read.level))
         kinds = (edges.after(read.after) for levels, edges in self._kinds if read.level in levels)
         found = list(islice(takewhile(lambda edge: edge < end, merge(*kinds)), limit))
-        return Page(found, more=len(found) == limit)
+        return EdgePage(found, more=len(found) == limit)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class MadeUp(EdgesTable):
 
     ring: Ring
 
-    def page(self, publisher_id: str, read: Read, limit: int | None = None) -> Page:
+    def page(self, publisher_id: str, read: Read, limit: int | None = None) -> EdgePage:
         """A page of one shard."""
         return self.ring.page(read, limit or PAGE_EDGES)
 

@@ -18,8 +18,7 @@ from fanfold import clock
 from fanfold.errors import TryLater, Unanswered
 from fanfold.follows import publishers_table
 from fanfold.follows.edges import Edges
-from fanfold.follows.growth import CHECK_SECONDS, HOT_SECONDS, Growing
-from fanfold.follows.levels import LEVEL_SECONDS, Levels
+from fanfold.follows.levels import CHECK_SECONDS, HOT_SECONDS, LEVEL_SECONDS, Growing, Levels
 from fanfold.follows.patience import ATTEMPTS, BACKOFF_SECONDS, PATIENCE_SECONDS
 from fanfold.follows.sharding import HOT_KEY_RANGE, SAMPLE, WINDOW_SECONDS, NotGrown, Shards
 

@@ -9,16 +9,16 @@ import pytest
 
 from fanfold import clock
 from fanfold.aws.items import text
+from fanfold.channels import following
 from fanfold.channels.head_table import HeadTable
 from fanfold.channels.known_head import KnownHead
 from fanfold.errors import TooManyFollows
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follows_table import TOMBSTONE_SECONDS, FollowsTable
+from fanfold.follows.relation import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.follows.ring_reader import RingRead
-from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.names import FOLLOWERS, FOLLOWING, PUBLISHERS, READERS
-from fanfold.timeline import memo
 from fanfold.timeline.readers import Readers
 from tests.stores import client_of
 
@@ -139,7 +139,7 @@ def test_the_limit_is_told_also_where_the_head_is_old(
     door = FollowsTable(client, FOLLOWING.name, readers, 30, KnownHead(heads))
     follow(door, "bea", most=1)
     heads.add("ada", heads.get(), followers=9)
-    memo.note(readers, "ben", readers.get("ben"), heads.get(), [])  # by a page
+    following.note(readers, "ben", readers.get("ben"), heads.get(), [])  # by a page
     with pytest.raises(TooManyFollows):
         follow(door, most=1)
 

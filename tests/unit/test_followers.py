@@ -16,7 +16,7 @@ from fanfold.errors import BadInput, FollowersClosed
 from fanfold.follows import followers, ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.followers import COUNT_READS, PAGE_READS, Followers
-from fanfold.follows.ring_reader import MAX_READS, Page, Read
+from fanfold.follows.ring_reader import MAX_READS, EdgePage, Read
 from fanfold.follows.sharding import Shards
 
 MAX_PAGE_READS = PAGE_READS + MAX_READS - 1
@@ -30,7 +30,7 @@ class Publisher:
     level: int = 0
     reads: list[Read] = field(default_factory=list)
 
-    def page(self, publisher_id: str, read: Read, limit: int | None = None) -> Page:
+    def page(self, publisher_id: str, read: Read, limit: int | None = None) -> EdgePage:
         assert publisher_id == "ada"
         self.reads.append(read)
         edges = sorted(
@@ -40,7 +40,7 @@ class Publisher:
             and ring.shard_of(ring.position_of(edge), level) == read.shard
             and read.after < edge < read.hi
         )
-        return Page(edges[:limit], more=len(edges) >= (limit or 0))
+        return EdgePage(edges[:limit], more=len(edges) >= (limit or 0))
 
     def shards(self, publisher_id: str) -> Shards:
         assert publisher_id == "ada"
@@ -53,8 +53,8 @@ class Edges(EdgesTable):
     def __init__(self, publisher: Publisher) -> None:
         object.__setattr__(self, "publisher", publisher)
 
-    def page(self, publisher_id: str, read: Read, limit: int | None = None) -> Page:
-        page: Page = self.publisher.page(publisher_id, read, limit)  # type: ignore[attr-defined]
+    def page(self, publisher_id: str, read: Read, limit: int | None = None) -> EdgePage:
+        page: EdgePage = self.publisher.page(publisher_id, read, limit)  # type: ignore[attr-defined]
         return page
 
 

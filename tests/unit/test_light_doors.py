@@ -99,7 +99,9 @@ def test_deliver_loads_no_planning_no_channels_no_threads_and_nothing_rarely_cal
     assert [name for name in found if "channel" in name] == []
 
 
-def test_query_loads_no_feeds_before_one_is_read_and_of_channels_no_more_than_their_head() -> None:
+def test_timeline_loads_no_feeds_before_one_is_read_and_of_channels_no_more_than_their_head() -> (
+    None
+):
     _, found = loaded("timeline", LIBCURL)
     assert "fanfold.timeline.paging" in found
     assert not found & {"fanfold.timeline.feed", "fanfold.timeline.outbox", "fanfold.aws.boto"}
@@ -108,5 +110,5 @@ def test_query_loads_no_feeds_before_one_is_read_and_of_channels_no_more_than_th
         "fanfold.channels.head",
         "fanfold.channels.head_table",
         "fanfold.channels.known_head",
-        "fanfold.timeline.channel_reading",
+        "fanfold.channels.reading",
     }

@@ -26,7 +26,7 @@ from fanfold.fanout.row import (
 )
 from fanfold.follows import density, ring
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.ring_reader import Page, Read
+from fanfold.follows.ring_reader import EdgePage, Read
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
 from tests.stores import POST, ROW, Tables
@@ -39,14 +39,14 @@ class Ring(EdgesTable):
         self.levels = [sorted(edges) for edges in levels]
         self.reads: list[tuple[int, int]] = []  # level and limit of each
 
-    def page(self, publisher_id: str, read: Read, limit: int | None = None) -> Page:
+    def page(self, publisher_id: str, read: Read, limit: int | None = None) -> EdgePage:
         assert publisher_id == "ada"
         assert limit
         lo = max(read.after, ring.shard_start(read.shard, read.level))
         hi = min(read.hi, ring.shard_start(read.shard + 1, read.level))
         found = [edge for edge in self.levels[read.level] if lo < edge < hi]
         self.reads.append((read.level, limit))
-        return Page(found[:limit], more=len(found) > limit)
+        return EdgePage(found[:limit], more=len(found) > limit)
 
 
 @dataclass

@@ -30,7 +30,7 @@ from fanfold.fanout.policy import (
 )
 from fanfold.follows import ring
 from fanfold.follows.ring import follower_of, position_of
-from fanfold.follows.ring_reader import MAX_READS, Page, Read
+from fanfold.follows.ring_reader import MAX_READS, EdgePage, Read
 
 PAGE = 60
 # The first read of the whole ring of a publisher with one shard.
@@ -134,7 +134,7 @@ class FaultyTables:
             edges = self.shards.get(shard, []) if self.level else self.edges
             first, end = bisect_right(edges, action.after), bisect_left(edges, action.hi)
             last = min(end, first + self.page)
-            page = Page(edges[first:last], more=last < end)
+            page = EdgePage(edges[first:last], more=last < end)
             delivery.page_read(action, page, now=self.now)
 
     def send(self, delivery: Delivery, action: Send) -> None:
@@ -287,7 +287,7 @@ def test_empty_pages_of_many_shards_count_as_progress() -> None:
         now += 1.0
         reads += 1
         if reads % 3:
-            delivery.page_read(action, Page([], more=False), now=now)
+            delivery.page_read(action, EdgePage([], more=False), now=now)
         else:
             delivery.read_failed(action, Throttled(), retryable=True, now=now)
     assert action == Done(0)
@@ -297,7 +297,7 @@ def test_empty_pages_of_many_shards_count_as_progress() -> None:
 def test_pages_that_are_throttled_together_back_off_once() -> None:
     delivery = delivery_on(tables_of(0), level=8, chance=lambda: 0.99)
     for read in reads_of(delivery, 0.0):
-        delivery.page_read(read, Page([], more=False), now=0.0)
+        delivery.page_read(read, EdgePage([], more=False), now=0.0)
     waits, now = [], 0.0
     for _ in range(3):
         reads = reads_of(delivery, now)
@@ -569,7 +569,7 @@ def test_one_run_writes_no_acknowledged_follower_twice(tables: FaultyTables, see
 def test_unprocessed_entries_that_were_never_sent_are_refused() -> None:
     delivery = delivery_on(tables_of(0))
     delivery.next(0.0)
-    delivery.page_read(WHOLE, Page(followers(3), more=False), now=0.0)
+    delivery.page_read(WHOLE, EdgePage(followers(3), more=False), now=0.0)
     send = delivery.next(0.0)
     assert isinstance(send, Send)
     with pytest.raises(ValueError, match="not sent"):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold.follows import ring
-from fanfold.follows.ring_reader import LOW_WATER, MAX_READS, Page, Read, RingRead
+from fanfold.follows.ring_reader import LOW_WATER, MAX_READS, EdgePage, Read, RingRead
 
 MAX_LEVEL = 6
 
@@ -34,12 +34,12 @@ class Shards:
             edges.sort()
         return found
 
-    def page(self, read: Read, size: int, *, full_is_more: bool) -> Page:
+    def page(self, read: Read, size: int, *, full_is_more: bool) -> EdgePage:
         """A page. DynamoDB says of a full one that there is more, even if it was the last."""
         edges = self.shards.get((read.level, read.shard), [])
         rest = edges[bisect_right(edges, read.after) : bisect_left(edges, read.hi)]
         more = len(rest) > size or (full_is_more and len(rest) == size)
-        return Page(rest[:size], more)
+        return EdgePage(rest[:size], more)
 
 
 @dataclass
@@ -212,7 +212,7 @@ def test_a_shard_is_not_read_beyond_its_end(level: int, lo: str, hi: str) -> Non
         for read in reads:
             end = ring.shard_start(read.shard + 1, read.level)
             assert read.after < read.hi == min(hi, end)
-            wanted.page_read(read, Page([], more=False))
+            wanted.page_read(read, EdgePage([], more=False))
 
 
 def test_no_second_shard_is_read_while_one_fills_the_buffer() -> None:
@@ -224,12 +224,12 @@ def test_no_second_shard_is_read_while_one_fills_the_buffer() -> None:
 def test_pages_are_read_ahead_only_up_to_the_low_water_mark() -> None:
     wanted = RingRead(3, ring.START, ring.END, low_water=6)
     for read in list(iter(wanted.next_read, None)):
-        wanted.page_read(read, Page([], more=False))
+        wanted.page_read(read, EdgePage([], more=False))
     first, *ahead = [read for read in iter(wanted.next_read, None) if read.level == 3]
     assert len(ahead) == 5
     for read in ahead:
         edge = f"{ring.shard_start(read.shard, 3)}#a"
-        wanted.page_read(read, Page([edge, f"{edge}b"], more=True))
+        wanted.page_read(read, EdgePage([edge, f"{edge}b"], more=True))
     # Ten edges are buffered; none can be taken before the first shard is read.
     assert [read for read in iter(wanted.next_read, None) if read.level == 3] == []
     assert wanted.take() == []
@@ -242,21 +242,21 @@ def test_the_level_that_is_furthest_behind_is_read_first() -> None:
     first, second = wanted.next_read(), wanted.next_read()
     assert first
     assert second
-    wanted.page_read(second, Page([f"{at(1 << 62)}#b"], more=True))
-    wanted.page_read(first, Page([f"{at(1 << 40)}#a"], more=True))
+    wanted.page_read(second, EdgePage([f"{at(1 << 62)}#b"], more=True))
+    wanted.page_read(first, EdgePage([f"{at(1 << 40)}#a"], more=True))
     assert wanted.next_read() == Read(0, 0, f"{at(1 << 40)}#a", ring.END)
 
 
 @pytest.mark.parametrize(
     "page",
     [
-        Page([f"{at(2)}#b", f"{at(2)}#a"], more=False),
-        Page([f"{at(2)}#a", f"{at(2)}#a"], more=False),
-        Page([f"{at(0)}#a"], more=False),  # before the range
-        Page([], more=True),
+        EdgePage([f"{at(2)}#b", f"{at(2)}#a"], more=False),
+        EdgePage([f"{at(2)}#a", f"{at(2)}#a"], more=False),
+        EdgePage([f"{at(0)}#a"], more=False),  # before the range
+        EdgePage([], more=True),
     ],
 )
-def test_an_impossible_page_is_refused(page: Page) -> None:
+def test_an_impossible_page_is_refused(page: EdgePage) -> None:
     wanted = RingRead(0, at(1), ring.END)
     read = wanted.next_read()
     assert read

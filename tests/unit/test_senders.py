@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fanfold import clock
 from fanfold.errors import NotTheirs
 from fanfold.ids import ref_id_for
-from fanfold.senders import UNKNOWN, Rule, Senders, chain, identity
+from fanfold.senders import UNKNOWN, SenderRule, Senders, chain, identity
 
 NEWS, SHOP, OPERATOR = "AROANEWSNEWSNEWS", "AIDASHOPSHOPSHOP", "AROAOPERATOROPER"
 WIDE = "AROAWIDEWIDEWIDE"
@@ -143,7 +143,7 @@ def test_what_a_letter_carries_is_short_and_fits_an_attribute(sender_id: str, ca
 )
 def test_a_rule_that_names_no_sender_or_nobody_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is (no|neither)"):
-        Rule.read(text)
+        SenderRule.read(text)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_rule_that_names_no_sender_or_nobody_is_refused(text: str) -> None:
     ],
 )
 def test_a_rule_is_written_as_it_is_read(text: str) -> None:
-    assert Rule.read(text).text == text
+    assert SenderRule.read(text).text == text
 
 
 def test_the_oldest_sender_is_kept_however_many_have_moved_a_letter_back() -> None:

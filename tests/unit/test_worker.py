@@ -12,7 +12,7 @@ import pytest
 from fanfold import clock, names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES, DeadLetterQueue
 from fanfold.errors import BadInput, NotYet, RefIdTaken, TooManyFollows, TryLater, Undeliverable
-from functions._worker import NOT_YET_SECONDS, Received, Source, work
+from functions._worker import NOT_YET_SECONDS, QueueSource, Received, work
 from proof.model.lambda_events import Context, sqs_event
 
 QUEUE = "Publish"
@@ -48,7 +48,7 @@ def records(count: int) -> list[Any]:
 def failed_of(
     records: list[Any], handle: Callable[[Received], None], dlq: Dlq | None = None, **options: Any
 ) -> list[str]:
-    source = Source(cast("Any", dlq or Dlq()), "url", "dlq", max_receives=5)
+    source = QueueSource(cast("Any", dlq or Dlq()), "url", "dlq", max_receives=5)
     context: Any = Context(ends_at=1e12)
     answer = work({"Records": records}, context, handle, sources={QUEUE: source}, **options)
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]

@@ -8,8 +8,8 @@ from typing import Any
 from fanfold.aws.connections import Connections
 from fanfold.aws.curl import Client
 from fanfold.fanout.policy import Send
-from fanfold.fanout.transport import Call, Finished, Job
-from fanfold.fanout.transport_curl import CurlTransport
+from fanfold.fanout.transport.curl_transport import CurlTransport
+from fanfold.fanout.transport.loop import Call, Finished, Job
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring import edge
 from fanfold.follows.ring_reader import Read

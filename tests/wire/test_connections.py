@@ -15,7 +15,7 @@ from fanfold.aws.answers import Lost
 from fanfold.aws.connections import DYNAMODB, Connections
 from fanfold.aws.curl import Client
 from fanfold.aws.retries import AT_A_TIME
-from fanfold.fanout.transport import CONNECTIONS
+from fanfold.fanout.transport.loop import CONNECTIONS
 from tests.wire.conftest import REGION, Certificates, environment
 from tests.wire.deliveries import WAYS, batch, by_client, by_delivery, call, make, transport
 from tests.wire.server import CLOSE, OK, RESET, SILENCE, Call, Reply, Server, refusal, reply

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fanfold.aws.answers import encode
 from fanfold.aws.connections import DYNAMODB, SQS, Connections
 from fanfold.aws.curl import Client
-from fanfold.fanout.transport_curl import ALL_WRITTEN, Body
+from fanfold.fanout.transport.curl_transport import ALL_WRITTEN, Body
 from fanfold.timeline.entries import Entries, Entry
 from tests.wire.conftest import environment
 from tests.wire.deliveries import batch, make, transport

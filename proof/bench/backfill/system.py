@@ -17,14 +17,13 @@ from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.queues import WorkQueue
 from fanfold.errors import TryLater
 from fanfold.fanout.pacing import Pace
-from fanfold.follows import backfill, looks
+from fanfold.follows import backfill
 from fanfold.follows.backfill import Backfilling, NewestPosts
 from fanfold.follows.edges import Edges
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
-from fanfold.follows.growth import Growing
-from fanfold.follows.levels import Levels
+from fanfold.follows.levels import Growing, Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.settings import Settings
 from fanfold.timeline.entries import Entries
@@ -60,9 +59,9 @@ class Way:
     @contextmanager
     def installed(self) -> Iterator[None]:
         """Let RELATE go this way for a while."""
-        lag_ms = looks.OUTBOX_LAG_MS if self.is_careful else -(10**9)
+        lag_ms = backfill.OUTBOX_LAG_MS if self.is_careful else -(10**9)
         with (
-            patch.object(looks, "OUTBOX_LAG_MS", lag_ms),
+            patch.object(backfill, "OUTBOX_LAG_MS", lag_ms),
             patch.object(backfill, "PAGE_SECONDS", self.remembers_seconds),
         ):
             yield
@@ -106,7 +105,7 @@ class Once(Timed):
 
 
 class OneLook(Backfilling):
-    """A worse way: an order to settle looks at no outbox."""
+    """A worse way: an order to settle backfill at no outbox."""
 
     def second(self, follow: Any, **_when: Any) -> int:
         del follow

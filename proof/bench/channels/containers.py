@@ -79,19 +79,19 @@ def crowd(containers: int, seed: int = 0) -> Crowd:
     ages: list[float] = []
     with patch.object(clock, "chance", random.random):
         for each in known:
-            each.learn(Head(1, 1), 0.0)
+            each.keep(Head(1, 1), 0.0)
         while due[0][0] < SECONDS:
             now[0], number = due[0]
             again = now[0] + random.expovariate(PAGES_A_SECOND)
             heapq.heapreplace(due, (again, number))
             head, is_refused = known[number], False
-            if question := head.ask():
+            if request := head.request():
                 if row.takes(now[0]):
-                    head.learn(Head(1, 1), question.since)
+                    head.keep(Head(1, 1), request.since)
                     read_at[number] = now[0]
                 else:
                     try:
-                        head.hear(question, throttled)
+                        head.receive(request, throttled)
                     except TryLater:
                         is_refused = True
             if now[0] < WARM_SECONDS:

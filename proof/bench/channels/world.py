@@ -1,4 +1,4 @@
-"""The capacity model with channels: publishers who have one, QUERY's containers, and readers."""
+"""The capacity model with channels: publishers with one, containers of `timeline`, readers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fanfold import ids, names, times
 from fanfold.aws import curl
 from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.threads import together
+from fanfold.channels.delivery import ChannelPlans
 from fanfold.channels.head import MOST, Head, partition_of
 from fanfold.channels.head_table import HeadTable
 from fanfold.channels.known_head import KnownHead
-from fanfold.fanout.channel_plan import ChannelPlans
 from fanfold.follows.follows_table import FollowsTable
-from fanfold.follows.wishes import Follow
+from fanfold.follows.relation import Follow
 from fanfold.settings import Settings
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.posts import entries_expire_at
@@ -76,7 +76,7 @@ class Stored(CountedTimelines):
 
 @dataclass(frozen=True)
 class Wire(Timed):
-    """The client of QUERY, which makes calls at the same time as libcurl does."""
+    """The client of `timeline`, which makes calls at the same time as libcurl does."""
 
     def together(self, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
         return together(self, Threads(self.scheduler, len(calls)), *calls)
@@ -84,7 +84,7 @@ class Wire(Timed):
 
 @dataclass(frozen=True)
 class Container:
-    """An environment of QUERY: the product's own door, imported anew."""
+    """An environment of `timeline`: the product's own door, imported anew."""
 
     door: Any
 
@@ -134,7 +134,7 @@ class World(System):
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Let the product live in this world: its clock, its settings, and QUERY's client."""
+        """Let the product live in this world: its clock, its settings, and `timeline`'s client."""
         with ExitStack() as ends:
             ends.enter_context(self.virtual_time())
             settings = lambdas.settings().to_env() | {"CHANNEL_THRESHOLD": str(self.threshold)}
@@ -152,7 +152,7 @@ class World(System):
             self.database.meter = self.meter
 
     def container(self) -> Container:
-        """A cold environment of QUERY."""
+        """A cold environment of `timeline`."""
         with imported_anew():
             return Container(importlib.import_module("functions.timeline"))
 

@@ -1,4 +1,4 @@
-"""QUERY as a plain function of Powertools and boto3: the same calls, the same answer."""
+"""`timeline` as a plain function of Powertools and boto3: the same calls, the same answer."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import count_for
 from fanfold.fanout.policy import Delivery, Done
 from fanfold.fanout.row import DELIVERING
-from fanfold.fanout.transport import run
+from fanfold.fanout.transport.loop import run
 from fanfold.follows import density, ring
 from fanfold.messages import DeliverSegment
 from fanfold.names import POSTS

@@ -13,7 +13,7 @@ from fanfold.timeline.paging import Asked
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
 from fanfold.timeline.readers import Readers
-from fanfold.timeline.sight import Sights
+from fanfold.timeline.visibility import Visibility
 from functions import _clients as product
 from proof.bench import doors, stub_data
 from proof.bench.child import Context
@@ -68,7 +68,7 @@ def _reading() -> Callable[[], int]:
     reading = Reading(
         Entries(dynamodb, settings.timelines_table),
         Hydration(Posts(dynamodb, settings.posts_table)),
-        Sights(Readers(dynamodb, settings.readers_table), product.together(settings), _nobody),
+        Visibility(Readers(dynamodb, settings.readers_table), product.together(settings), _nobody),
         settings.retention_days,
     )
     return lambda: len(reading.page(stub_data.READER, Asked(LIMIT))["entries"])

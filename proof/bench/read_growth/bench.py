@@ -22,7 +22,7 @@ from fanfold.timeline.paging import Asked
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.read import Hydration, Reading
 from fanfold.timeline.readers import Readers
-from fanfold.timeline.sight import Sights
+from fanfold.timeline.visibility import Visibility
 from proof.bench.figures import Figure, Lines, Point, Result, Row
 from proof.bench.paired import Contestant, Paired, compare
 from proof.bench.progress import with_progress
@@ -329,7 +329,9 @@ def _marked_rows(name: str, marked: Marked, ids: float) -> list[Row]:
 def _page(client: Any, follows: int, *, hydrate: bool) -> list[Any]:
     """The first page, with nothing in the cache."""
     hydration = Hydration(Posts(client, names.POSTS.name), {})
-    sights = Sights(Readers(client, names.READERS.name), partial(together, client, None), _nobody)
+    sights = Visibility(
+        Readers(client, names.READERS.name), partial(together, client, None), _nobody
+    )
     reading = Reading(Entries(client, TABLE), hydration, sights, RETENTION_DAYS)
     page = reading.page(_reader(follows), Asked(LIMIT), hydrate=hydrate)
     entries: list[Any] = page["entries"]

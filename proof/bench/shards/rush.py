@@ -21,8 +21,7 @@ from fanfold.errors import TryLater
 from fanfold.follows import ring
 from fanfold.follows.edges import Edges
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.growth import Growing
-from fanfold.follows.levels import Levels
+from fanfold.follows.levels import Growing, Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import RingRead
 from fanfold.follows.sharding import NotGrown, Shards

@@ -20,7 +20,7 @@ from proof.simulation.world import World
 
 MAX_POSTS = 3  # of one publisher, but in a crowd
 # The share of retracted posts that somebody reads before, and again so many seconds later: what
-# QUERY keeps, or has not seen yet, it would show for longer than it may.
+# `timeline` keeps, or has not seen yet, it would show for longer than it may.
 READ, AGAIN_SECONDS = 0.5, (5.0, 40.0)
 # The share of posts that are retracted before they are published: more where clients are impatient,
 # whose first attempt may go on until after the publish.

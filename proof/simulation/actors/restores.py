@@ -10,7 +10,7 @@ from typing import Any
 
 from fanfold import contract, names
 from fanfold.aws.items import get_number
-from fanfold.follows.wishes import FOLLOWED
+from fanfold.follows.relation import FOLLOWED
 from fanfold.ids import split_sort_key
 from fanfold_cli.commands import pause
 from proof.simulation import requests

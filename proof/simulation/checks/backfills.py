@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from fanfold import names
-from fanfold.follows.looks import OUTBOX_LAG_MS
+from fanfold.follows.backfill import OUTBOX_LAG_MS
 from proof.simulation.checks.evidence import ROUNDING_MS, Evidence
 from proof.simulation.checks.shown import follow_wishes, is_excused
 from proof.simulation.faults import MAX_SKEW_MS

@@ -197,7 +197,7 @@ class Evidence:
                 for publisher in self.publishers:
                     requests.read_feed(world, "reader", publisher, limit=limit)
 
-        world.clock.advance(60.0)  # the caches of QUERY expire
+        world.clock.advance(60.0)  # the caches of `timeline` expire
         world.run(lambda each: each.start_client("reader", look))
         seen.at_ms = world.clock.now_ms()
         return seen

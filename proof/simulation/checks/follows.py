@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fanfold import names
 from fanfold.aws.items import get_number
-from fanfold.follows.wishes import FOLLOWED
+from fanfold.follows.relation import FOLLOWED
 from proof.simulation.checks.evidence import Evidence
 from proof.simulation.history import Pair
 from proof.simulation.observers import pair_of

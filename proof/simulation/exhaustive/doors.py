@@ -26,9 +26,10 @@ from fanfold import clock, names
 from fanfold.aws import boto, threads
 from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.retries import ATTEMPTS
-from fanfold.fanout import backlog, batch_retries, deliver, plan, policy, transport, transport_boto3
+from fanfold.fanout import backlog, batch_retries, deliver, plan, policy
 from fanfold.fanout.pacing import Pace
-from fanfold.fanout.transport_boto3 import Boto3Transport, ThreadedCalls
+from fanfold.fanout.transport import boto3_transport, loop
+from fanfold.fanout.transport.boto3_transport import Boto3Transport, ThreadedCalls
 from fanfold.follows import density
 from proof.model.clock import START_MS
 from proof.model.lambda_events import Context
@@ -183,12 +184,12 @@ class SerialTransport(Boto3Transport):
 class SerialCalls(ThreadedCalls):
     """One call after the other, in the order in which they were started."""
 
-    waiting: list[transport.Call] = field(default_factory=list)
+    waiting: list[loop.Call] = field(default_factory=list)
 
-    def start(self, call: transport.Call) -> None:
+    def start(self, call: loop.Call) -> None:
         self.waiting.append(call)
 
-    def finished(self, seconds: float | None) -> Iterator[transport.Finished]:
+    def finished(self, seconds: float | None) -> Iterator[loop.Finished]:
         if self.waiting:
             self._run(self.waiting.pop(0))
         else:
@@ -219,7 +220,7 @@ def installed(sizes: Sizes) -> Iterator[None]:
         (boto, "lambda_", lambda: Client("lambda", ATTEMPTS)),
         (threads, "pool", lambda _count: None),
         (cloudwatch, "print", lambda *_, **__: None),
-        (transport_boto3, "Boto3Transport", SerialTransport),
+        (boto3_transport, "Boto3Transport", SerialTransport),
         (plan, "SEGMENT_FOLLOWERS", sizes.segment_followers),
         (backlog, "MAX_PUTS", sizes.puts),
         (batch_retries, "MAX_PUTS", sizes.puts),

@@ -1,7 +1,7 @@
 """A world of a stage with channels: publishers get one and lose it while they publish.
 
 It is an ordinary world, or a small one in which a few readers do little but read. Pages come from
-several containers of QUERY, which know the head and the channels as of different moments.
+several containers of `timeline`, which know the head and the channels as of different moments.
 """
 
 from __future__ import annotations

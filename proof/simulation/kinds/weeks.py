@@ -114,7 +114,7 @@ class Life:
             each[1]()
         world.act(*((f"visitor {number}", act) for number, act in enumerate(acts)))
         world.settle()
-        world.clock.advance(60.0)  # what QUERY reads may be seconds old, and its caches too
+        world.clock.advance(60.0)  # what `timeline` reads may be seconds old, and its caches too
         moment = world.moment()
 
         def look(user: str) -> None:

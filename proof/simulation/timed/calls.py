@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 from fanfold import names
 from fanfold.aws.retries import ATTEMPTS, is_throttle
 from fanfold.fanout.policy import Send
-from fanfold.fanout.transport import Call, Finished
+from fanfold.fanout.transport.loop import Call, Finished
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.ring_reader import Page, Read
+from fanfold.follows.ring_reader import EdgePage, Read
 from fanfold.timeline.entries import Entries, Entry
 from proof.simulation.retries import is_repeated
 from proof.simulation.scheduler import Scheduler, Task
@@ -151,10 +151,10 @@ class ModelCalls:
     def _run(self, call: Call, half: float, number: int) -> None:
         entry, action = call.job.entry, call.action
         if isinstance(action, Send):
-            result: Page | Collection[str] | Exception = self._push(entry, action)
+            result: EdgePage | Collection[str] | Exception = self._push(entry, action)
         else:
             result = self._page(entry.publisher_id, action)
-        if isinstance(result, Page):
+        if isinstance(result, EdgePage):
             half += EDGE_SECONDS * len(result.edges)
         self._after(half, partial(self._end, Finished(call, result), number))
 
@@ -167,7 +167,7 @@ class ModelCalls:
     def _after(self, seconds: float, callback: Callable[[], None]) -> None:
         self.scheduler.at(self.scheduler.now + seconds, callback)
 
-    def _page(self, publisher_id: str, action: Read) -> Page | Exception:
+    def _page(self, publisher_id: str, action: Read) -> EdgePage | Exception:
         try:
             return self._followers.page(publisher_id, action)
         except Exception as error:  # noqa: BLE001 - the policy decides

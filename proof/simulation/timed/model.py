@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from fanfold import names
 from fanfold.aws.queues import WorkQueue
 from fanfold.budgets import Budget
-from fanfold.fanout import transport
 from fanfold.fanout.policy import Delivery
-from fanfold.fanout.transport import Job
+from fanfold.fanout.transport import loop
+from fanfold.fanout.transport.loop import Job
 from fanfold.timeline.entries import Entry
 from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.capacity import WRITE, Limits, Meter, Resource, Throttle
@@ -100,7 +100,7 @@ class Model:
 
     def virtual_time(self) -> AbstractContextManager[None]:
         """Let the product live in this system's time."""
-        return patched([*clock_patches(lambda: self.scheduler), (transport, "Job", self._job)])
+        return patched([*clock_patches(lambda: self.scheduler), (loop, "Job", self._job)])
 
     def _job(self, delivery: Delivery, entry: Entry) -> Job:
         has_ended: Any = Moment(self.scheduler)

@@ -15,8 +15,8 @@ from fanfold.aws import curl
 from fanfold.aws.connections import DYNAMODB, Connections
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done
-from fanfold.fanout.transport import Transport, run
-from fanfold.fanout.transport_curl import CurlTransport
+from fanfold.fanout.transport.curl_transport import CurlTransport
+from fanfold.fanout.transport.loop import Transport, run
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.ids import sort_key

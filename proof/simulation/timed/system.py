@@ -21,7 +21,7 @@ from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
 from fanfold.fanout.post_counts import PostCounts
 from fanfold.fanout.publish import NewPost, Publishing
-from fanfold.fanout.transport import JOIN_SECONDS, Loop
+from fanfold.fanout.transport.loop import JOIN_SECONDS, Loop
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import DeliverSegment, Message, PlanFanout

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from fanfold import names
-from fanfold.channels import put
+from fanfold.channels import delivery, put
+from fanfold.channels.delivery import Choice
 from fanfold.channels.head import MOST, Channel, Head, partition_of
 from fanfold.channels.head_table import HeadTable
-from fanfold.fanout import channel_plan
-from fanfold.fanout.channel_plan import Choice
 from fanfold.follows.density import Estimate, Sample
 from fanfold.timeline.entries import Entries
 from tests.commands import run
@@ -277,7 +276,7 @@ def test_a_head_that_goes_on_changing_leaves_the_post_to_be_pushed(
     monkeypatch.setattr(HeadTable, "add", refuse)
     assert system.take(order(system)) == []
     assert_pushed(system, users)
-    assert (len(tries), reports) == (channel_plan.DECISIONS, [])
+    assert (len(tries), reports) == (delivery.DECISIONS, [])
 
 
 # What the tables leave undone
@@ -320,7 +319,7 @@ def test_a_head_of_before_the_channel_pushes_a_post_or_is_refused(
         assert_in_channel(system)
 
 
-@pytest.mark.parametrize("followers", [1, channel_plan.PUSHED_UNSEEN + 1])
+@pytest.mark.parametrize("followers", [1, delivery.PUSHED_UNSEEN + 1])
 def test_a_cold_container_that_cannot_read_the_head_pushes_what_is_small(
     system: System, monkeypatch: pytest.MonkeyPatch, followers: int
 ) -> None:

@@ -1,16 +1,16 @@
-"""What becomes of a follow when somebody wishes to follow or unfollow, by request or by message.
+"""The relation of a user to a publisher, after each request or message to follow or unfollow.
 
 Pure. Two facts make it hard: messages come late and more than once, and the clocks that stamp
 requests and messages differ. The rule for both:
 
 * A request takes effect while it is being answered. Its client may have given it up meanwhile and
-  asked for something else, so one of more than `times.OVERTAKEN_MS` before the last wish gives way:
+  asked for something else, so one of more than `times.OVERTAKEN_MS` before the last one gives way:
   it counts as having come before that one.
-* A message takes effect once, after it was sent, or never, if a wish of a later time came before.
+* A message takes effect once, after it was sent, or never, if a later one came before.
 
-So `asked_at` never goes back, and a change moves it on. Once a message was handled, in whatever
-way, either its wish is the state, or `asked_at` is later than the message, whose copies are then
-known to be late.
+So `asked_at` never goes back, and a change moves it on. Once a message was handled, either what it
+asks for is the state, or `asked_at` is later than the message, whose copies are then known to be
+late.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ from dataclasses import dataclass, replace
 
 from fanfold import times
 
-# A wish of a time so far ahead comes from an import on a machine with a wrong clock: nobody gives
-# way to it.
+# One of a time so far ahead comes from an import on a machine with a wrong clock: nobody gives way
+# to it.
 AHEAD_MS = 5_000
+
+# A follow that failed is tried again within this time, while its edge may still be missing.
+NEW_MS = 120_000
 
 FOLLOWED = "followed"
 UNFOLLOWED = "unfollowed"
@@ -39,7 +42,7 @@ class Follow:
     state: str = UNFOLLOWED
     version: int = 0
     followed_at: str = ""
-    asked_at: int = 0  # epoch milliseconds: a wish of an earlier time that comes now is late
+    asked_at: int = 0  # epoch milliseconds: a request of an earlier time that comes now is late
     ended_at: int = 0  # epoch milliseconds at which the follow ended; else 0
 
     @property
@@ -48,7 +51,7 @@ class Follow:
 
 
 def granted(seen: Follow, wanted: bool, *, asked_at: int, by_message: bool, now: int) -> Follow:
-    """The relation after a wish of `asked_at`; `seen` itself where nothing is to be written."""
+    """The relation after a request of `asked_at`; `seen` itself where nothing is to be written."""
     later_ms = seen.asked_at - asked_at
     if later_ms > (0 if by_message else times.OVERTAKEN_MS) and seen.asked_at <= now + AHEAD_MS:
         return seen
@@ -60,3 +63,12 @@ def granted(seen: Follow, wanted: bool, *, asked_at: int, by_message: bool, now:
         followed_at=times.to_text(asked_at) if wanted else seen.followed_at,
         asked_at=max(asked_at, seen.asked_at + 1),
     )
+
+
+def may_be_new(row: Follow, sent_at: int) -> bool:
+    """Whether the edge of a follow may have been put for a request of that time, or later.
+
+    It was not if the follow had been there for long and was only asked for again. A late message
+    may begin a follow long before its own edge, but then nobody has asked again.
+    """
+    return row.is_active and min(sent_at, row.asked_at) <= times.to_ms(row.followed_at) + NEW_MS

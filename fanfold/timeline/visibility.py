@@ -1,4 +1,4 @@
-"""QUERY: what one reader sees of a timeline: nothing of whom they have unfollowed or muted."""
+"""What one reader sees of a timeline: nothing of whom they have unfollowed or muted."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from fanfold.errors import TryLater
 from fanfold.timeline import marks
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.marks import Reader
-from fanfold.timeline.picking import Show, Shown
+from fanfold.timeline.picking import Show, Shown, Source
 from fanfold.timeline.readers import Readers, reader_of
-from fanfold.timeline.source import Source
 
 if TYPE_CHECKING:
     from fanfold.aws.items import Item
     from fanfold.aws.threads import Together
-    from fanfold.timeline.channel_reading import ChannelReading
+    from fanfold.channels.reading import ChannelReading
 
 # Calls of BatchGetItem for the same rows, with jitter between them.
 ATTEMPTS = 5
@@ -30,7 +29,7 @@ BACKOFF_SECONDS = 0.04
 Followed: TypeAlias = Callable[[str, Collection[str]], tuple[set[str], set[str]]]
 
 
-class Sights:
+class Visibility:
     """Makes the sight of each reader, who with `channels` sees these as well."""
 
     def __init__(
@@ -44,19 +43,19 @@ class Sights:
         self.readers, self.together, self.followed = readers, together, followed
         self.channels, self.entry_days = channels, entry_days
 
-    def of(self, user_id: str, *, retention_days: int) -> Sight:
+    def of(self, user_id: str, *, retention_days: int) -> PageFilter:
         """For one page."""
-        return Sight(self, user_id, retention_days)
+        return PageFilter(self, user_id, retention_days)
 
 
-class Sight:
+class PageFilter:
     """One reader's, while one page is read.
 
     It is also the client of the timeline's store, so that the reader's row is read consistently
     beside the first Query of the page, and no page waits for it.
     """
 
-    def __init__(self, sights: Sights, user_id: str, retention_days: int) -> None:
+    def __init__(self, sights: Visibility, user_id: str, retention_days: int) -> None:
         self.user_id, self.readers, self.together = user_id, sights.readers, sights.together
         self.reader: Reader | None = None
         self.has_row: bool  # set with the reader
@@ -87,14 +86,14 @@ class Sight:
         """Make calls, and beside them read the reader's row and, if it is time, the head."""
         row = self.readers.request(self.user_id)
         channels = self._sights.channels
-        asked = channels.head.ask() if channels else None
+        asked = channels.head.request() if channels else None
         if channels and asked:
             *answers, found = self.together(*calls, ("BatchGetItem", _with_row(asked.wanted, row)))
-            self.head = channels.head.hear(asked, found)
+            self.head = channels.head.receive(asked, found)
             if row["TableName"] in found.get("UnprocessedKeys", {}):
                 (found,) = self.together(("GetItem", row))
         else:
-            self.head = channels.head.last if channels else Head()
+            self.head = channels.head.cached if channels else Head()
             *answers, found = self.together(*calls, ("GetItem", row))
         items = [found["Item"]] if "Item" in found else _items(found, row["TableName"])
         self.has_row = bool(items)

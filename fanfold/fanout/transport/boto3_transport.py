@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from fanfold.fanout.policy import Send
-from fanfold.fanout.transport import CONNECTIONS, Call, Finished
+from fanfold.fanout.transport.loop import CONNECTIONS, Call, Finished
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.ring_reader import Page
+from fanfold.follows.ring_reader import EdgePage
 from fanfold.timeline.entries import Entries
 
 
@@ -47,14 +47,14 @@ class ThreadedCalls:
                 yield self._ended.get_nowait()
 
     def _run(self, call: Call) -> None:
-        result: Page | Collection[str] | Exception
+        result: EdgePage | Collection[str] | Exception
         try:
             result = self._result(call)
         except Exception as error:  # noqa: BLE001 - the policy decides, the use case raises
             result = error
         self._ended.put(Finished(call, result))
 
-    def _result(self, call: Call) -> Page | Collection[str]:
+    def _result(self, call: Call) -> EdgePage | Collection[str]:
         entry, to = call.job.entry, self.transport
         if isinstance(call.action, Send):
             return to.entries.push(entry, [ring.follower_of(edge) for edge in call.action.edges])

@@ -8,12 +8,12 @@ from random import Random
 import pytest
 
 from fanfold import times
+from fanfold.channels import parts
 from fanfold.channels.head import Channel
+from fanfold.channels.parts import Part
 from fanfold.channels.windows import MOST_WINDOWS, WINDOW, Window, Windows
-from fanfold.timeline import union
 from fanfold.timeline.entries import Entry
-from fanfold.timeline.source import Range
-from fanfold.timeline.union import Part
+from fanfold.timeline.picking import Range
 
 ADA = Channel("ada", version=1)
 SINCE = times.to_text(0)
@@ -66,18 +66,18 @@ def unite(random: Random, *, is_up: bool) -> None:
     start = random.choice([None, *inside])
     wanted = [each for each in inside if start is None or (each > start if is_up else each < start)]
     limit = random.choice((1, 2, 7, 40))
-    parts: list[Part[Entry]] = []
+    known: list[Part[Entry]] = []
     for place, keys in enumerate(sets):
         if not place:
-            parts.append(union.part(*query(keys, within, start, limit, is_up=is_up), is_up=is_up))
+            known.append(parts.part(*query(keys, within, start, limit, is_up=is_up), is_up=is_up))
         elif random.random() < 0.2:
-            parts.append(union.unknown(is_up=is_up))
+            known.append(parts.unknown(is_up=is_up))
         elif is_up:
-            parts.append(window(random, keys).oldest(within, after=start))
+            known.append(window(random, keys).oldest(within, after=start))
         else:
-            parts.append(window(random, keys).newest(within, before=start))
+            known.append(window(random, keys).newest(within, before=start))
     left_out = random.choice((0, 0, 1))
-    short, last = union.short(parts, limit, is_up=is_up)
+    short, last = parts.short(known, limit, is_up=is_up)
     for place in short[: len(short) - left_out]:
         assert place  # a range that was read from its beginning is known far enough
         reach = (
@@ -86,8 +86,8 @@ def unite(random: Random, *, is_up: bool) -> None:
             else within._replace(since=last or within.since)
         )
         found, has_more = query(sets[place], reach, start, limit, is_up=is_up)
-        parts[place] = union.part(found, has_more, is_up=is_up, read_to=last)
-    merged, goes_on = union.merged(parts, limit, is_up=is_up)
+        known[place] = parts.part(found, has_more, is_up=is_up, read_to=last)
+    merged, goes_on = parts.merged(known, limit, is_up=is_up)
     shown = [each.sort_key for each in merged]
     if left_out and short:
         assert shown == wanted[: len(shown)]
@@ -99,11 +99,11 @@ def unite(random: Random, *, is_up: bool) -> None:
 
 def test_only_those_are_read_whose_windows_end_above_the_last_entry_of_the_page() -> None:
     ends, needless = entries([key(9), key(5)]), entries([key(8), key(3)])
-    parts = [union.part(each, True, is_up=False) for each in (ends, needless)]
-    assert union.short(parts, 2, is_up=False) == ([], key(8))
-    assert union.short(parts, 3, is_up=False) == ([], key(5))
-    assert union.short(parts, 4, is_up=False) == ([0], key(3))
-    assert union.short(parts, 5, is_up=False) == ([0, 1], None)
+    known = [parts.part(each, True, is_up=False) for each in (ends, needless)]
+    assert parts.short(known, 2, is_up=False) == ([], key(8))
+    assert parts.short(known, 3, is_up=False) == ([], key(5))
+    assert parts.short(known, 4, is_up=False) == ([0], key(3))
+    assert parts.short(known, 5, is_up=False) == ([0, 1], None)
 
 
 def test_a_window_is_good_while_the_head_has_its_tag() -> None:

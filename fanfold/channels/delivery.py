@@ -93,9 +93,9 @@ class ChannelPlans:
                 put(self.entries, Entry(fanout.sort_key, fanout.publisher_id, fanout.expires_at))
                 told = self.heads.table.raise_seq(fanout.publisher_id, fanout.sort_key, seen=seen)
             if told is not None:
-                self.heads.learn(told, since)
+                self.heads.keep(told, since)
                 return self._complete(fanout, followers, told)
-            seen = self.heads.anew()
+            seen = self.heads.reload()
         return None
 
     def _promote(self, fanout: Fanout, seen: Head, followers: int) -> bool:

@@ -1,6 +1,6 @@
 """Between the policy of a delivery and the tables: the loop, and the interface of a transport.
 
-Two transports make calls: transport_boto3 and transport_curl. Neither decides anything.
+Two transports make calls: boto3_transport and curl_transport. Neither decides anything.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fanfold.aws.retries import is_throttle, is_transient
 from fanfold.errors import TryLater
 from fanfold.fanout.pacing import MAX_IN_FLIGHT
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, Send, Wait
-from fanfold.follows.ring_reader import MAX_READS, Page, Read
+from fanfold.follows.ring_reader import MAX_READS, EdgePage, Read
 from fanfold.timeline.entries import Entry
 
 # One per batch in flight, and one per page that is read ahead.
@@ -53,7 +53,7 @@ class Finished(NamedTuple):
     """A call that has ended: its page, its followers without an entry, or its error."""
 
     call: Call
-    result: Page | Collection[str] | Exception
+    result: EdgePage | Collection[str] | Exception
 
 
 class Calls(Protocol):
@@ -181,7 +181,7 @@ def _report(finished: Finished) -> None:
 
 
 def _tell(
-    delivery: Delivery, action: Read | Send, result: Page | Collection[str] | Exception
+    delivery: Delivery, action: Read | Send, result: EdgePage | Collection[str] | Exception
 ) -> None:
     now = clock.monotonic()
     if isinstance(action, Send):
@@ -191,9 +191,9 @@ def _tell(
                 action.batch, result, retryable=retryable, throttled=throttled, now=now
             )
         else:
-            assert not isinstance(result, Page)
+            assert not isinstance(result, EdgePage)
             delivery.batch_answered(action.batch, result, now=now)
-    elif isinstance(result, Page):
+    elif isinstance(result, EdgePage):
         delivery.page_read(action, result, now=now)
     else:
         assert isinstance(result, Exception)

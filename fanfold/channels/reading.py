@@ -1,4 +1,4 @@
-"""QUERY: what reads channels beside a reader's own timeline, where there are any.
+"""What reads channels beside a reader's own timeline, where there are any.
 
 Most stages have none. Their functions read the head now and then, and load nothing else of it.
 """
@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from fanfold.timeline.source import Range, Source
+from fanfold.timeline.picking import Range, Source
 
 if TYPE_CHECKING:
     from fanfold.channels.known_head import KnownHead
+    from fanfold.channels.union import Union
     from fanfold.channels.windows import Windows
-    from fanfold.timeline.channel_union import Union
     from fanfold.timeline.entries import Entries, Entry
-    from fanfold.timeline.sight import Sight
+    from fanfold.timeline.visibility import PageFilter
 
 # Late entries that come into channels within a second, while a container knows of none of them.
 HIDDEN = 50
@@ -39,7 +39,7 @@ class ChannelReading:
         self.head.forget()
         self.windows.forget()
 
-    def union(self, own: Source[Entry], sight: Sight) -> Source[Entry]:
+    def union(self, own: Source[Entry], sight: PageFilter) -> Source[Entry]:
         """The source of one page, from that of the reader's own timeline."""
         return _Page(self, own, sight)
 
@@ -47,7 +47,7 @@ class ChannelReading:
 class _Page(Source["Entry"]):
     """The reader's own timeline, and its union with channels once the head tells of some."""
 
-    def __init__(self, reading: ChannelReading, own: Source[Entry], sight: Sight) -> None:
+    def __init__(self, reading: ChannelReading, own: Source[Entry], sight: PageFilter) -> None:
         super().__init__(self._newest, self._oldest)
         self._reading, self._own, self._sight = reading, own, sight
 
@@ -60,7 +60,7 @@ class _Page(Source["Entry"]):
     ) -> tuple[Sequence[Entry], bool]:
         own = self._own.oldest(within, is_consistent=is_consistent, **about)
         if is_consistent:
-            self._sight.head = self._reading.head.anew()
+            self._sight.head = self._reading.head.reload()
         if not self._has_channels:
             return own
         self.hidden = HIDDEN
@@ -72,6 +72,6 @@ class _Page(Source["Entry"]):
 
     @cached_property
     def _union(self) -> Union:
-        from fanfold.timeline.channel_union import Union
+        from fanfold.channels.union import Union
 
         return Union(self._reading, self._sight)

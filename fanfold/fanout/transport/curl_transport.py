@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from fanfold.aws.answers import Lost, decode, encode
 from fanfold.aws.connections import Connections, Ended
 from fanfold.fanout.policy import Send
-from fanfold.fanout.transport import Call, Finished
+from fanfold.fanout.transport.loop import Call, Finished
 from fanfold.follows.edges_table import EdgesTable, page_of
 from fanfold.follows.ring import POSITION_DIGITS
-from fanfold.follows.ring_reader import Page
+from fanfold.follows.ring_reader import EdgePage
 from fanfold.timeline.entries import Entries, Entry
 
 # Index of the follower in an edge (ring.follower_of, without a call for each of 25 edges).
@@ -81,7 +81,7 @@ class CurlCalls:
         ended = self.transport.connections.finished(seconds)
         return [Finished(each.tag, self._result(each)) for each in ended]
 
-    def _result(self, ended: Ended) -> Page | Collection[str] | Exception:
+    def _result(self, ended: Ended) -> EdgePage | Collection[str] | Exception:
         body = ended.result
         if isinstance(body, Exception):
             return body

@@ -1,4 +1,4 @@
-"""QUERY: the union of a reader's own timeline and of the channels of those whom they follow.
+"""The union of a reader's own timeline and of the channels of those whom they follow.
 
 One range of the reader's own, and one of each of at most 64 channels. What channels hold is read
 from windows that all readers share, and beyond them by one query for each that is needed.
@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from fanfold.channels import following, parts
 from fanfold.channels.head import MOST, Channel, Head, partition_of
+from fanfold.channels.parts import Part
 from fanfold.channels.windows import WINDOW, Window
-from fanfold.timeline import memo, union
 from fanfold.timeline.entries import Entry, found
-from fanfold.timeline.source import Range
-from fanfold.timeline.union import Part
+from fanfold.timeline.picking import Range
 
 if TYPE_CHECKING:
-    from fanfold.timeline.channel_reading import ChannelReading
-    from fanfold.timeline.sight import Sight
+    from fanfold.channels.reading import ChannelReading
+    from fanfold.timeline.visibility import PageFilter
 
 # Entries, and whether more may follow.
 Found: TypeAlias = tuple[Sequence[Entry], bool]
@@ -36,7 +36,7 @@ FEW = 20
 class Union:
     """While one page is read. The own timeline's part of each union is read by the caller."""
 
-    def __init__(self, reading: ChannelReading, sight: Sight) -> None:
+    def __init__(self, reading: ChannelReading, sight: PageFilter) -> None:
         self._reading, self._sight = reading, sight
         self._channels: Sequence[Channel] | None = None  # that the reader follows
         self._left = MAX_QUERIES
@@ -61,13 +61,13 @@ class Union:
 
         if self._below and self._below[0] == within and before is not None:
             # What an earlier query of this page has found, and not taken.
-            known = [union.below(each, before) for each in self._below[1]]
+            known = [parts.below(each, before) for each in self._below[1]]
         else:
-            nothing: Part[Entry] = union.unknown(is_up=False)
+            nothing: Part[Entry] = parts.unknown(is_up=False)
             known = [each.newest(within, before=before) if each else nothing for each in windows]
-        parts = self._known([union.part(*own, is_up=False), *known], request, limit, is_up=False)
-        self._below = within, parts[1:]
-        return union.merged(parts, limit, is_up=False)
+        known = self._known([parts.part(*own, is_up=False), *known], request, limit, is_up=False)
+        self._below = within, known[1:]
+        return parts.merged(known, limit, is_up=False)
 
     def oldest(
         self, own: Found, within: Range, *, after: str | None, limit: int, is_consistent: bool
@@ -87,17 +87,17 @@ class Union:
                 ConsistentRead=True,
             )
 
-        nothing: Part[Entry] = union.unknown(is_up=True)
+        nothing: Part[Entry] = parts.unknown(is_up=True)
         known = [
             each.oldest(within, after=after) if each and not is_consistent else nothing
             for each in windows
         ]
-        parts = self._known([union.part(*own, is_up=True), *known], request, limit, is_up=True)
-        return union.merged(parts, limit, is_up=True)
+        known = self._known([parts.part(*own, is_up=True), *known], request, limit, is_up=True)
+        return parts.merged(known, limit, is_up=True)
 
     def _known(
         self,
-        parts: list[Part[Entry]],
+        known: list[Part[Entry]],
         request: Callable[[Channel, str | None, str | None, int], Request],
         limit: int,
         *,
@@ -109,21 +109,21 @@ class Union:
         """
         channels, size = self._channels or (), FEW
         while True:
-            places, key = union.short(parts, limit, is_up=is_up)
+            places, key = parts.short(known, limit, is_up=is_up)
             asked = [place for place in places if place][: self._left]
             if not asked:
-                return parts
+                return known
             size = min(limit, max(size, 2 * limit // len(asked)))
             answers = self._query(
                 [
-                    request(channels[place - 1], union.start(parts[place]), key, size)
+                    request(channels[place - 1], parts.start(known[place]), key, size)
                     for place in asked
                 ]
             )
             for place, (entries, has_more) in zip(asked, answers, strict=True):
                 self._reading.windows.compare(channels[place - 1], entries)
-                more = union.part(entries, has_more, is_up=is_up, read_to=key)
-                parts[place] = union.beyond(parts[place], more)
+                more = parts.part(entries, has_more, is_up=is_up, read_to=key)
+                known[place] = parts.beyond(known[place], more)
             size = limit
 
     def _windows(self, *, may_read: bool) -> list[Window | None]:
@@ -168,10 +168,10 @@ class Union:
         assert sight.reader is not None
         if not sight.has_row:  # who has none follows nobody
             return []
-        followed, newer = memo.told(sight.reader, head)
+        followed, newer = following.told(sight.reader, head)
         if newer:
             more = sight.followed_among({each.publisher_id for each in newer})
-            memo.note(sight.readers, sight.user_id, sight.reader, head, more)
+            following.note(sight.readers, sight.user_id, sight.reader, head, more)
             followed += [each for each in newer if each.publisher_id in more]
         known = {each.publisher_id for each in followed}
         others = {each.publisher_id for each in head.channels.values()} - known

@@ -1,0 +1,1 @@
+"""Makes the calls of deliveries, by libcurl or boto3."""
