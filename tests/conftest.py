@@ -119,7 +119,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
                 runs.update(found["runs"])
                 seeds += found["seeds"]
     if seeds >= MANY_SEEDS:
-        from proof.simulation.reached import table  # it imports the product
+        from proof.simulation.observed.reached import table
 
         terminalreporter.section(f"states reached by {seeds} simulated runs")
         terminalreporter.write_line(table(times, runs, seeds))

@@ -36,7 +36,7 @@ from proof.model.sqs import client as of_sqs
 from proof.model.sqs.client import Queues
 from proof.model.sqs.messages import Message
 from proof.model.sqs.queues import Hooks
-from proof.simulation.schemas import schema_of
+from proof.simulation.world.schemas import schema_of
 
 TARGETS = {"dynamodb": DYNAMODB.target, "sqs": SQS.target}
 # moto uses the credentials of tests/conftest.py, as everything does.

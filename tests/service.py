@@ -42,7 +42,7 @@ from fanfold.timeline.read import Hydration
 from fanfold.timeline.readers import Readers
 from functions import _clients, _wiring
 from proof.model.lambda_events import Context, sqs_event
-from proof.simulation.function_modules import imported_anew
+from proof.simulation.world.function_modules import imported_anew
 from tests import model, openapi
 
 EVENTS = Path(__file__).parents[1] / "events"

@@ -22,7 +22,7 @@ from fanfold.timeline.posts import Post
 from proof.model.clock import Clock
 from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.database import Database
-from proof.simulation.schemas import schema_of
+from proof.simulation.world.schemas import schema_of
 from tests import service
 
 AT = "2026-11-20T18:00:00.123Z"

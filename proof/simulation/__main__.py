@@ -29,10 +29,10 @@ from fanfold import names
 from proof.simulation.checks.judge import violations
 from proof.simulation.kinds.drawn import KINDS, kind_named, kind_of
 from proof.simulation.kinds.kind import Kind
-from proof.simulation.lambdas import installed, lambdas
+from proof.simulation.observed.reached import missing, table
 from proof.simulation.progress import shown
-from proof.simulation.reached import missing, table
 from proof.simulation.tally import Tally, code_digest
+from proof.simulation.world.lambdas import installed, lambdas
 
 TRACE_SHOWN = 60
 SAVE_SECONDS = 5.0

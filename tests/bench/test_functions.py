@@ -10,10 +10,10 @@ import pytest
 
 from fanfold import names
 from fanfold.messages import Message
-from proof.simulation.scheduler import Scheduler
 from proof.simulation.timed.mappings import COLD_START_SECONDS, Arrived, Environments
 from proof.simulation.timed.system import System
 from proof.simulation.timed.tasks import Threads, side_by_side
+from proof.simulation.world.scheduler import Scheduler
 
 Kept = list[str]
 

@@ -1,6 +1,6 @@
 """The alarms of the default stage as the simulation knows them.
 
-`python -m tests.infra.pinned_alarms` writes them to `proof/simulation/alarms.json`, because the
+`python -m tests.infra.pinned_alarms` writes them to `proof/simulation/observed/alarms.json`: the
 simulation does not synthesize. In the file, each reference to a resource is the name that the
 simulation calls it by: of a queue, dead-letter queue, table or function.
 """
@@ -18,7 +18,7 @@ from tests.infra.template import Template, of_type, output_id, synthesized
 __all__ = ["PINNED", "alarm_name", "as_text", "simulated", "synthesized"]
 
 ROOT = Path(__file__).parents[2]
-PINNED = ROOT / "proof/simulation/alarms.json"
+PINNED = ROOT / "proof/simulation/observed/alarms.json"
 # What an alarm is but for whom it tells, and what it says.
 KEPT = (
     "ComparisonOperator",

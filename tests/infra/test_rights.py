@@ -33,7 +33,7 @@ from proof.model.iam import (
 )
 from proof.model.sqs.messages import ACCOUNT
 from proof.simulation.__main__ import run
-from proof.simulation.lambdas import installed
+from proof.simulation.world.lambdas import installed
 from tests.infra.foreign import embed
 from tests.infra.policies import needed_by_the_service, policies
 from tests.infra.template import Template, of_type, template_of

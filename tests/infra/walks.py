@@ -18,13 +18,13 @@ from fanfold.ids import ref_id_for, sort_key
 from proof.model import errors
 from proof.model.dynamodb.capacity import PROVISIONED, Reason, throttled
 from proof.model.iam import LEADING_KEYS, SOURCE_FUNCTION, Need, arn, needs
-from proof.simulation import clients
-from proof.simulation.channels import Stage
-from proof.simulation.clients import running, tables_of
+from proof.simulation.clients.requests import call, send
 from proof.simulation.kinds.undisturbed import calm
-from proof.simulation.lambdas import BY_HAND, installed, queue_url
-from proof.simulation.requests import call, send
-from proof.simulation.world import World
+from proof.simulation.observed.channels import Stage
+from proof.simulation.world import aws_clients
+from proof.simulation.world.aws_clients import running, tables_of
+from proof.simulation.world.lambdas import BY_HAND, installed, queue_url
+from proof.simulation.world.world import World
 
 Record = dict[str, set[Need]]
 
@@ -49,7 +49,7 @@ MANY, LOST = 12, 0.25
 def recording() -> Iterator[Record]:
     """Record what the calls of each function need, by its module; also of calls that fail."""
     record: Record = {}
-    plain = clients.call
+    plain = aws_clients.call
 
     def call(service: str, operation: str, request: dict[str, Any]) -> Any:
         if module := _module():  # else a check or an operator calls
@@ -57,7 +57,7 @@ def recording() -> Iterator[Record]:
             record.setdefault(module, set()).update(map(_abridged, needed))
         return plain(service, operation, request)
 
-    with patch.object(clients, "call", call):
+    with patch.object(aws_clients, "call", call):
         yield record
 
 

@@ -17,7 +17,7 @@ from fanfold.cursor import decode, hashed
 from fanfold.timeline.entries import Entry
 from proof.model.clock import START_MS
 from proof.model.dynamodb.tables import Hooks
-from proof.simulation.scheduler import Scheduler, virtual_time
+from proof.simulation.world.scheduler import Scheduler, virtual_time
 from tests.integration.channel_stage import Stage, publisher
 
 PUBLISHERS = [publisher(each) for each in range(4)]

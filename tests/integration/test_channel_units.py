@@ -16,7 +16,7 @@ from fanfold.channels.windows import WINDOW
 from fanfold.cursor import Cursor
 from fanfold.timeline import marks
 from proof.model.clock import START_MS
-from proof.simulation.scheduler import Scheduler, virtual_time
+from proof.simulation.world.scheduler import Scheduler, virtual_time
 from tests.integration.channel_stage import READER, Stage, publisher
 
 FOLLOWED = [publisher(each) for each in range(MOST)]

@@ -21,7 +21,7 @@ from fanfold import names
 from fanfold.aws.answers import Lost, refused
 from fanfold.errors import BadInput
 from functions._logs import new_logger, shown
-from proof.simulation.function_modules import imported_anew
+from proof.simulation.world.function_modules import imported_anew
 from tests.service import (
     EVENTS,
     HANDLERS,

@@ -18,7 +18,7 @@ from fanfold.aws.items import text
 from fanfold.timeline import marks
 from fanfold.timeline.entries import Entry
 from fanfold_client import Refused
-from proof.simulation.function_modules import imported_anew
+from proof.simulation.world.function_modules import imported_anew
 from tests.service import System, cancelled, error
 
 DAY = 86_400

@@ -16,7 +16,7 @@ from fanfold.timeline.picking import MAX_POSTS
 from fanfold.timeline.posts import Post
 from fanfold.timeline.unread import UnreadCount
 from proof.model.clock import START_MS
-from proof.simulation.scheduler import Scheduler, virtual_time
+from proof.simulation.world.scheduler import Scheduler, virtual_time
 from tests.integration.channel_stage import READER, RETENTION_DAYS, Stage, publisher
 
 ADA = publisher(1)

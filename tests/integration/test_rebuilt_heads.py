@@ -12,7 +12,7 @@ from fanfold.channels.head_table import LAST_MS, MOST_STALE
 from fanfold.doctor import heads
 from fanfold.doctor.heads import Known
 from proof.model.clock import START_MS
-from proof.simulation.scheduler import Scheduler, virtual_time
+from proof.simulation.world.scheduler import Scheduler, virtual_time
 from tests.integration.channel_stage import Stage, publisher
 
 # More than one BatchGetItem takes, and more than the queries of channels that a page may make.

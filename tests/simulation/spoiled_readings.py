@@ -8,11 +8,12 @@ from unittest.mock import patch
 from fanfold import names
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.timeline.unread import UnreadCount
-from proof.simulation import reader_requests, requests
-from proof.simulation.checks import backfills, markers, shown
-from proof.simulation.history import Backfill
-from proof.simulation.readers import MUTED, Listing, Marking
-from proof.simulation.world import World
+from proof.simulation.checks import backfills
+from proof.simulation.checks.reading import markers, shown
+from proof.simulation.clients import reader_requests, requests
+from proof.simulation.clients.history import Backfill
+from proof.simulation.clients.readers import MUTED, Listing, Marking
+from proof.simulation.world.world import World
 from tests.simulation.spoilings import (
     POST,
     PUBLISHER,

@@ -18,9 +18,9 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.follows.edges_table import edge_key
 from fanfold.ids import ref_id_for
 from fanfold.timeline.entries import Entries
-from proof.simulation import requests
-from proof.simulation.climbs import Climb
-from proof.simulation.world import World
+from proof.simulation.clients import requests
+from proof.simulation.clients.climbs import Climb
+from proof.simulation.world.world import World
 
 PUBLISHER, OTHER = "p0", "p1"
 FOLLOWERS = ("ann", "bob", "cy", "dan", "eve", "fay")

@@ -20,14 +20,14 @@ from fanfold.aws.answers import Lost
 from fanfold.aws.connections import DYNAMODB, Ended
 from fanfold.aws.items import text
 from proof.model.errors import Refused, client_error
-from proof.simulation import requests
-from proof.simulation.clients import BotoClient, Wires, call
-from proof.simulation.faults import APART_SECONDS, BELATED_SECONDS, LATE_SECONDS, MOST_COPIES
-from proof.simulation.lambdas import installed, queue_url
-from proof.simulation.reached import Reached
-from proof.simulation.retries import is_repeated
-from proof.simulation.scheduler import Crash
-from proof.simulation.world import World
+from proof.simulation.clients import requests
+from proof.simulation.faults.faults import APART_SECONDS, BELATED_SECONDS, LATE_SECONDS, MOST_COPIES
+from proof.simulation.observed.reached import Reached
+from proof.simulation.world.aws_clients import BotoClient, Wires, call
+from proof.simulation.world.lambdas import installed, queue_url
+from proof.simulation.world.retries import is_repeated
+from proof.simulation.world.scheduler import Crash
+from proof.simulation.world.world import World
 from tests.simulation.spoilings import calm
 
 KEY = {"user_id": text("ada"), "sort_key": text("2026-11-20T18:00:00.123Z#post-1")}

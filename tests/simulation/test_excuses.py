@@ -23,7 +23,6 @@ from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
 from fanfold.sweep.open_fanouts import MEMORY_ID
 from proof.model.sqs.messages import Message
-from proof.simulation import commands, requests
 from proof.simulation.actors import on_call
 from proof.simulation.checks import (
     alarms,
@@ -31,20 +30,22 @@ from proof.simulation.checks import (
     entries,
     follows,
     ledger,
-    operated,
     posts,
     rows,
     work,
 )
 from proof.simulation.checks.evidence import Evidence
-from proof.simulation.clients import BotoClient
-from proof.simulation.faults import BELATED_SECONDS, FREEZE_SECONDS
-from proof.simulation.history import Operation
-from proof.simulation.lambdas import dlq_url, installed, queue_url
-from proof.simulation.liveness import Liveness
-from proof.simulation.spans import Span
-from proof.simulation.watch import Watch
-from proof.simulation.world import World
+from proof.simulation.clients import requests
+from proof.simulation.clients.history import Operation
+from proof.simulation.clients.spans import Span
+from proof.simulation.faults.faults import BELATED_SECONDS, FREEZE_SECONDS
+from proof.simulation.kinds import operated
+from proof.simulation.observed.cloudwatch import Watch
+from proof.simulation.oracle.liveness import Liveness
+from proof.simulation.world import commands
+from proof.simulation.world.aws_clients import BotoClient
+from proof.simulation.world.lambdas import dlq_url, installed, queue_url
+from proof.simulation.world.world import World
 from tests.simulation.spoilings import (
     EDITED,
     NOISE,

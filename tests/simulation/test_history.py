@@ -11,9 +11,9 @@ import pytest
 from fanfold import contract, names
 from proof.model.sqs.messages import Message
 from proof.model.sqs.queues import DELETED, EXPIRED, MOVED
-from proof.simulation.history import Attempt, History, Operation, PutEdge, Relation
-from proof.simulation.spans import Span
-from proof.simulation.wishes import Sighting, Wish, contradictions
+from proof.simulation.clients.history import Attempt, History, Operation, PutEdge, Relation
+from proof.simulation.clients.spans import Span
+from proof.simulation.oracle.follows import Sighting, Wish, contradictions
 
 FOLLOW, UNFOLLOW = True, False
 PAIR = "ann", "news"

@@ -12,9 +12,9 @@ from fanfold import contract, names
 from fanfold.aws.items import get_number
 from proof.model import errors
 from proof.model.errors import Refused
-from proof.simulation import requests
-from proof.simulation.lambdas import installed
-from proof.simulation.long_world import LongWorld
+from proof.simulation.clients import requests
+from proof.simulation.world.lambdas import installed
+from proof.simulation.world.long_world import LongWorld
 
 pytestmark = pytest.mark.thorough
 

@@ -9,8 +9,8 @@ import pytest
 from fanfold import names
 from proof.simulation.checks import entries
 from proof.simulation.checks.evidence import Evidence
-from proof.simulation.lambdas import installed
-from proof.simulation.world import World
+from proof.simulation.world.lambdas import installed
+from proof.simulation.world.world import World
 from tests.simulation.spoilings import POST, entry, entry_of, gone, settled, text
 
 

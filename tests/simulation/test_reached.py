@@ -12,11 +12,11 @@ from fanfold.channels import following
 from fanfold.channels.head import Head
 from fanfold.timeline.marks import Reader
 from fanfold.timeline.readers import Readers
-from proof.simulation import requests
+from proof.simulation.clients import requests
 from proof.simulation.kinds import broken
-from proof.simulation.lambdas import installed
-from proof.simulation.reached import STATES, least, missing, table
-from proof.simulation.world import World
+from proof.simulation.observed.reached import STATES, least, missing, table
+from proof.simulation.world.lambdas import installed
+from proof.simulation.world.world import World
 from tests.simulation.spoilings import calm
 
 

@@ -18,9 +18,9 @@ from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.ids import sort_key
 from fanfold_cli.follows import graph
 from fanfold_cli.local.home import CHECKOUT
-from proof.simulation import requests
-from proof.simulation.lambdas import installed, lambdas
-from proof.simulation.world import World
+from proof.simulation.clients import requests
+from proof.simulation.world.lambdas import installed, lambdas
+from proof.simulation.world.world import World
 from tests.simulation.spoilings import calm
 
 pytestmark = pytest.mark.thorough

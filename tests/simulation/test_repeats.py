@@ -18,11 +18,11 @@ import pytest
 from fanfold import names
 from fanfold.ids import ref_id_for
 from proof.model.lambda_events import Context
-from proof.simulation.function_modules import imported_anew
-from proof.simulation.lambdas import settings
 from proof.simulation.timed.model import warm
 from proof.simulation.timed.system import PUBLISHER, System
 from proof.simulation.timed.tables import follow
+from proof.simulation.world.function_modules import imported_anew
+from proof.simulation.world.lambdas import settings
 
 CAPACITY, FOLLOWERS, COPIES = 4_000, 1_000, 20
 KEY = "one-key"

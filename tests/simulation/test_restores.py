@@ -15,14 +15,15 @@ from fanfold.aws.items import get_number
 from fanfold.fanout.ledger import Ledger
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.ids import ref_id_for
-from proof.simulation import commands, lambdas, requests
 from proof.simulation.actors import on_call, restores
 from proof.simulation.checks import entries
 from proof.simulation.checks.evidence import Evidence
 from proof.simulation.checks.judge import violations
 from proof.simulation.checks.ledger import what_an_operator_ended_stays_ended
+from proof.simulation.clients import requests
 from proof.simulation.kinds.operated import KIND
-from proof.simulation.world import World
+from proof.simulation.world import commands, lambdas
+from proof.simulation.world.world import World
 from tests.simulation.spoilings import PUBLISHER, calm, entry_of, gone
 
 # Seconds from the begin of a run: the moment T; the lanes are paused.

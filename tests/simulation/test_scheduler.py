@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from proof.simulation.scheduler import Scheduler, Task
+from proof.simulation.world.scheduler import Scheduler, Task
 
 
 def test_a_waiting_task_is_resumed_when_woken_or_timed_out_and_an_endless_run_raises() -> None:

@@ -17,9 +17,9 @@ from proof.simulation.checks.judge import violations
 from proof.simulation.kinds import undisturbed
 from proof.simulation.kinds.drawn import KINDS
 from proof.simulation.kinds.ordinary import play
-from proof.simulation.lambdas import installed
-from proof.simulation.reached import missing
-from proof.simulation.world import World
+from proof.simulation.observed.reached import missing
+from proof.simulation.world.lambdas import installed
+from proof.simulation.world.world import World
 
 # A position in the ledger with a count, and behind them at least one straggler.
 WITH_STRAGGLER = re.compile(r"'[0-9a-g]{16}\.\d{10}\.[0-9a-f]{16}")

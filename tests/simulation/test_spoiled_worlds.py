@@ -33,7 +33,6 @@ from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
 from fanfold.timeline import read
 from fanfold.timeline.picking import Shown
-from proof.simulation import climbs, requests
 from proof.simulation.checks import (
     alarms,
     answers,
@@ -41,26 +40,24 @@ from proof.simulation.checks import (
     entries,
     follows,
     judge,
-    lanes,
     ledger,
-    operated,
     posts,
     rows,
-    timelines,
     weeks,
     work,
 )
-from proof.simulation.checks import climbs as climb_checks
-from proof.simulation.clients import BotoClient
-from proof.simulation.edits import Edit
-from proof.simulation.history import Look, Page
-from proof.simulation.kinds import broken
+from proof.simulation.checks.reading import timelines, upwards
+from proof.simulation.clients import climbs, requests
+from proof.simulation.clients.edits import Edit
+from proof.simulation.clients.history import Look, Page
+from proof.simulation.kinds import broken, operated
 from proof.simulation.kinds.drawn import KINDS
-from proof.simulation.lambdas import dlq_url, installed, queue_url
-from proof.simulation.liveness import Liveness
-from proof.simulation.watch import Watch
-from proof.simulation.wishes import Change
-from proof.simulation.world import World
+from proof.simulation.observed.cloudwatch import Watch
+from proof.simulation.oracle.follows import Change
+from proof.simulation.oracle.liveness import Liveness
+from proof.simulation.world.aws_clients import BotoClient
+from proof.simulation.world.lambdas import dlq_url, installed, queue_url
+from proof.simulation.world.world import World
 from tests.simulation.spoilings import (
     CHANGED,
     EDITED,
@@ -497,7 +494,7 @@ def a_reader_upwards_who_is_shown_a_page_twice(world: World) -> None:
 
 
 spoil_for(
-    climb_checks.readers_who_page_upwards_miss_nothing,
+    upwards.readers_who_page_upwards_miss_nothing,
     {
         "meets the bound of a page": _polled(partial=True),
         "has a short page": _polled(more=True),
@@ -919,7 +916,7 @@ def _slow(ref_id: str, segments: int) -> Spoil:
 
 
 spoil_for(
-    lanes.a_small_post_waits_for_no_celebrity,
+    alarms.a_small_post_waits_for_no_celebrity,
     {"beside a celebrity": _slow(POST, 1), f"{SMALL} took": _slow(SMALL, 2)},
 )
 

@@ -8,8 +8,8 @@ import os
 from unittest.mock import patch
 
 from fanfold.messages import BackfillRelation, ReconcileRelation
-from proof.simulation.function_modules import imported_anew
-from proof.simulation.lambdas import settings
+from proof.simulation.world.function_modules import imported_anew
+from proof.simulation.world.lambdas import settings
 
 
 def test_orders_to_backfill_one_timeline_wait_for_each_other_and_for_no_other() -> None:

@@ -12,13 +12,13 @@ from fanfold.fanout import deliver, plan
 from fanfold.fanout.policy import Done, Failed
 from fanfold.fanout.transport import loop
 from proof.model.cloudwatch import OK, Alarm
-from proof.simulation import watch
 from proof.simulation.checks import alarms
 from proof.simulation.checks.evidence import Evidence
 from proof.simulation.checks.judge import violations
 from proof.simulation.kinds import broken, steady
-from proof.simulation.lambdas import dlq_url, installed
-from proof.simulation.world import World
+from proof.simulation.observed import cloudwatch
+from proof.simulation.world.lambdas import dlq_url, installed
+from proof.simulation.world.world import World
 from tests.simulation.spoilings import calm
 
 LATE = "a_late_post_rings_its_alarm"
@@ -39,20 +39,22 @@ def first_violation(story: steady.Story, seeds: int = 12) -> str:
 
 def with_alarm(monkeypatch: pytest.MonkeyPatch, name: str, **properties: Any) -> None:
     """Change the properties of an alarm in what the simulation knows of the template."""
-    alarms = dict(watch.alarms())
+    alarms = dict(cloudwatch.alarms())
     alarms[name] = Alarm({**alarms[name].properties, **properties})
-    monkeypatch.setattr(watch, "alarms", lambda: alarms)
+    monkeypatch.setattr(cloudwatch, "alarms", lambda: alarms)
 
 
 # What it measures
 
 
-@pytest.mark.parametrize("name", [each for each in watch.alarms() if each not in watch.SILENCES])
+@pytest.mark.parametrize(
+    "name", [each for each in cloudwatch.alarms() if each not in cloudwatch.SILENCES]
+)
 @pytest.mark.parametrize("value", [0, None])
 def test_an_alarm_without_a_value_above_zero_need_not_be_looked_at(
     name: str, value: int | None
 ) -> None:
-    alarm = watch.alarms()[name]
+    alarm = cloudwatch.alarms()[name]
     named = alarm.metrics if alarm.expression else ["values"]
     states = list(alarm.states(OK, **{each: [value] * 60 for each in named}))
     assert set(states) == {OK}
@@ -61,18 +63,18 @@ def test_an_alarm_without_a_value_above_zero_need_not_be_looked_at(
 def test_the_entries_of_each_lane_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = {"publish": 0.0, "express": 0.0, "bulk": 0.0}
     writers = {"publish": "plan", "express": "deliver", "bulk": "deliver"}
-    emitted = watch.Watch.emitted
+    emitted = cloudwatch.Watch.emitted
 
-    def count(self: watch.Watch, function: str, metrics: Any, dimensions: Any) -> None:
+    def count(self: cloudwatch.Watch, function: str, metrics: Any, dimensions: Any) -> None:
         if names.ENTRIES_DELIVERED in metrics:
             assert set(dimensions) == {names.LANE}
             assert function == writers[dimensions[names.LANE]]
             counted[dimensions[names.LANE]] += sum(metrics[names.ENTRIES_DELIVERED]["Value"])
         emitted(self, function, metrics, dimensions)
 
-    monkeypatch.setattr(watch.Watch, "emitted", count)
-    monkeypatch.setattr("proof.simulation.world.SAMPLES", (4,))
-    monkeypatch.setattr("proof.simulation.world.ONE_HOP_SECONDS", (plan.ONE_HOP_SECONDS,))
+    monkeypatch.setattr(cloudwatch.Watch, "emitted", count)
+    monkeypatch.setattr("proof.simulation.world.world.SAMPLES", (4,))
+    monkeypatch.setattr("proof.simulation.world.world.ONE_HOP_SECONDS", (plan.ONE_HOP_SECONDS,))
     world, _ = told(steady.celebrity, 3)
     rows = [row for row in world.fanouts() if row["state"]["S"] == "complete"]
     expected = dict.fromkeys(counted, 0.0)
@@ -88,7 +90,7 @@ def test_the_entries_of_each_lane_are_told_apart(monkeypatch: pytest.MonkeyPatch
 
 def with_letters(world: World, *queues: names.Queue) -> World:
     """The world has been watched for some minutes, with a dead letter of each queue."""
-    watch.Watch(world)
+    cloudwatch.Watch(world)
     for queue in queues:
         world.sqs.send_message(QueueUrl=dlq_url(queue), MessageBody="{}", MessageGroupId="any")
     world.run(lambda each: each.start_client("idle", lambda: each.scheduler.sleep(150.0)))
@@ -110,7 +112,7 @@ def test_no_alarm_is_false_for_a_dead_letter_of_copies_or_two_edits_that_wait_fo
     with installed():
         of_copies, of_edits = with_letters(calm(), names.PUBLISH), calm()
         of_copies.faults.injected["duplicated"] = 4 if is_told else 5
-        watch.Watch(of_edits).first_rang["PublishLate"] = 8
+        cloudwatch.Watch(of_edits).first_rang["PublishLate"] = 8
         receives = 5 if is_told else 6
         of_edits.observer.early |= {(task, "post") for task in range(receives)}
         for world in (of_copies, of_edits):
@@ -120,7 +122,7 @@ def test_no_alarm_is_false_for_a_dead_letter_of_copies_or_two_edits_that_wait_fo
 def test_a_dead_letter_rings_a_week_before_it_expires_though_sweep_has_read_it_often() -> None:
     with installed():
         world = calm()
-        watch.Watch(world)
+        cloudwatch.Watch(world)
         url = dlq_url(names.BULK)
         world.sqs.send_message(QueueUrl=url, MessageBody="{}", MessageGroupId="any")
         (letter,) = world.queues.queue(url).messages()

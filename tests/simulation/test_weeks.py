@@ -18,15 +18,16 @@ from fanfold.channels.head import HEAD
 from fanfold.errors import Unsent
 from fanfold.fanout.row import EXPIRED, STALLED
 from fanfold.sweep.open_fanouts import Memory, OpenFanouts
-from proof.simulation import requests, skipping, triggers
 from proof.simulation.actors import returning
-from proof.simulation.channels import Stage
 from proof.simulation.checks import judge, weeks
 from proof.simulation.checks.evidence import Evidence
-from proof.simulation.holders import DAY, Attempt, Between, Holder, Id, Wanted
+from proof.simulation.clients import requests
 from proof.simulation.kinds.weeks import KIND, live
-from proof.simulation.lambdas import installed, lambdas
-from proof.simulation.long_world import LongWorld, Moment
+from proof.simulation.observed.channels import Stage
+from proof.simulation.oracle.ids import DAY, Attempt, Between, Holder, Id, Wanted
+from proof.simulation.world import skipped_sweeps, triggers
+from proof.simulation.world.lambdas import installed, lambdas
+from proof.simulation.world.long_world import LongWorld, Moment
 from tests.simulation.test_spoiled_worlds import sentences
 
 SEED = 14
@@ -321,12 +322,12 @@ def test_a_run_of_sweep_that_is_left_out_would_have_changed_nothing(
             assert state() == compared[0][1]
             return 0
         compared.clear()
-        found = skipping.idle_runs(each)
+        found = skipped_sweeps.idle_runs(each)
         if not 1 < found <= MOST_RUNS:
             return found
         left_out += found
         # The last of them is over when the next run begins.
-        compared.append((world.scheduler.now + (found - 0.5) * skipping.MINUTE, state()))
+        compared.append((world.scheduler.now + (found - 0.5) * skipped_sweeps.MINUTE, state()))
         return 0
 
     monkeypatch.setattr(triggers, "idle_runs", runs_to_leave_out)
@@ -338,7 +339,7 @@ def test_sweep_runs_again_as_soon_as_something_is_due() -> None:
     world = LongWorld(SEED)
     world.scheduler._due.clear()  # the run of SWEEP that looks whether others are idle
     world.scheduler.at(1_000_000.0, lambda: None)
-    assert skipping.idle_runs(world) == 24 * 60
+    assert skipped_sweeps.idle_runs(world) == 24 * 60
     accepted_at = times.to_text(world.clock.now_ms())
     item = {
         "fanout_id": "p0-1",
@@ -352,14 +353,14 @@ def test_sweep_runs_again_as_soon_as_something_is_due() -> None:
     row = {name: {"S": each} for name, each in item.items()}
     row["entries_expire_at"] = {"N": str(world.clock.now_ms() // 1000 + 86_400)}
     world.dynamodb.put_item(TableName=names.FANOUTS.name, Item=row)
-    assert skipping.idle_runs(world) == 2, "PLAN may be silent for two minutes"
+    assert skipped_sweeps.idle_runs(world) == 2, "PLAN may be silent for two minutes"
     world.triggers.pause({names.PUBLISH.name})
-    assert skipping.idle_runs(world) == 0, "SWEEP notes a pause"
+    assert skipped_sweeps.idle_runs(world) == 0, "SWEEP notes a pause"
     queue = names.PUBLISH.name
     at_ms = world.clock.now_ms()
     open_fanouts = OpenFanouts(world.dynamodb, names.FANOUTS.name)  # type: ignore[arg-type]
     open_fanouts.remember(Memory(paused={queue: at_ms}, held=frozenset({queue})))
-    assert skipping.idle_runs(world) == 24 * 60 - 1, "and when it ends"
+    assert skipped_sweeps.idle_runs(world) == 24 * 60 - 1, "and when it ends"
 
 
 def test_sweep_removes_a_demoted_channel_of_a_stage_that_gives_none() -> None:
@@ -368,7 +369,7 @@ def test_sweep_removes_a_demoted_channel_of_a_stage_that_gives_none() -> None:
     world.scheduler._due.clear()
     world.scheduler.at(1_000_000.0, lambda: None)
     put_demoted_channel(world, until=world.clock.now_ms() // 1000 + 120)
-    assert skipping.idle_runs(world) == 2, "its clock may be ahead by the time a run takes"
+    assert skipped_sweeps.idle_runs(world) == 2, "its clock may be ahead by the time a run takes"
 
 
 # What an id stands for

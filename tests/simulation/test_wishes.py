@@ -14,7 +14,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fanfold.follows.relation import Follow, granted
-from proof.simulation.wishes import Change, Sighting, Wish, contradictions, sightings_of, surely
+from proof.simulation.oracle.follows import (
+    Change,
+    Sighting,
+    Wish,
+    contradictions,
+    sightings_of,
+    surely,
+)
 
 SKEW_MS = 3
 FOLLOW, UNFOLLOW = True, False

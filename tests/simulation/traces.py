@@ -8,7 +8,7 @@ import tempfile
 from hashlib import sha256
 
 from proof.simulation.kinds.drawn import KINDS
-from proof.simulation.lambdas import installed
+from proof.simulation.world.lambdas import installed
 
 # Operators' files lie in a folder with a random name.
 FOLDER = re.compile(re.escape(f"{tempfile.gettempdir()}/") + "[a-z0-9_]+")

@@ -40,7 +40,7 @@ from proof.model.clock import Clock
 from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.capacity import READ, WRITE, Meter
 from proof.model.dynamodb.database import Database
-from proof.simulation.schemas import schema_of
+from proof.simulation.world.schemas import schema_of
 
 NOW = "2026-11-20T18:00:00.123Z"
 

@@ -30,8 +30,8 @@ from proof.model.clock import START_MS, Clock
 from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.capacity import READ, Meter
 from proof.model.dynamodb.database import Database
-from proof.simulation.scheduler import Scheduler, virtual_time
-from proof.simulation.schemas import schema_of
+from proof.simulation.world.scheduler import Scheduler, virtual_time
+from proof.simulation.world.schemas import schema_of
 
 FOLLOWS = (1, 10, 100, 1_000, 5_000)
 FEW, MANY = FOLLOWS[0], FOLLOWS[-1]

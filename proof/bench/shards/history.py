@@ -13,9 +13,9 @@ from proof.model.clock import Clock
 from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.capacity import READ, Meter
 from proof.model.dynamodb.database import Database
-from proof.simulation.schemas import schema_of
 from proof.simulation.timed.system import PUBLISHER
 from proof.simulation.timed.tables import FOLLOWER, store_edge
+from proof.simulation.world.schemas import schema_of
 
 
 def read_units_of(followers: int, level: int) -> float:

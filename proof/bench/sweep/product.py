@@ -51,11 +51,11 @@ from proof.bench.sweep.world import (
 from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.capacity import Meter
 from proof.model.dynamodb.database import Database
-from proof.simulation.scheduler import Scheduler
-from proof.simulation.schemas import schema_of
 from proof.simulation.timed.calls import Timed, call_seconds
 from proof.simulation.timed.tables import make_up_followers
 from proof.simulation.timed.tasks import Threads
+from proof.simulation.world.scheduler import Scheduler
+from proof.simulation.world.schemas import schema_of
 
 # Of a fan-out of one segment, and of each segment otherwise: the estimate that PLAN makes of the
 # whole is off by a few percent, and must not give another number of segments.

@@ -19,7 +19,7 @@ from fanfold.errors import Unsent
 from fanfold.fanout.plan import MAX_SEGMENTS, SEGMENT_FOLLOWERS
 from proof.bench.sweep.lanes import Order, Queue
 from proof.model.clock import Clock
-from proof.simulation.scheduler import Scheduler, virtual_time
+from proof.simulation.world.scheduler import Scheduler, virtual_time
 
 BUDGET = Budget.of(DEFAULT_WRITE_CAPACITY)
 # PLAN's default workers, and about the time that it takes for a post.

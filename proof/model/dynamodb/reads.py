@@ -16,10 +16,10 @@ from proof.model.dynamodb.capacity import (
     read_units,
 )
 from proof.model.dynamodb.database import Database, check_batch
-from proof.model.dynamodb.expressions import Expressions, Values, holds, project
-from proof.model.dynamodb.key_conditions import read_key_condition, refuse_keys
+from proof.model.dynamodb.expressions.evaluation import Expressions, Values, holds, project
+from proof.model.dynamodb.expressions.key_conditions import read_key_condition, refuse_keys
+from proof.model.dynamodb.expressions.syntax import Condition, Path
 from proof.model.dynamodb.partitions import Key, Range, Row, Space, hash_of
-from proof.model.dynamodb.syntax import Condition, Path
 from proof.model.dynamodb.tables import ALL, Index, KeySchema, Table, check_key
 from proof.model.dynamodb.values import Item, item_from_wire, item_to_wire
 from proof.model.errors import Invalid

@@ -13,11 +13,11 @@ from typing import Any
 from proof.model.client import Answer, Request
 from proof.model.dynamodb.capacity import Charge, consumed, consumed_by_table
 from proof.model.dynamodb.database import Database, check_batch
-from proof.model.dynamodb.expressions import Expressions, holds, project
+from proof.model.dynamodb.expressions.evaluation import Expressions, holds, project
+from proof.model.dynamodb.expressions.syntax import Action, Condition
+from proof.model.dynamodb.expressions.updates import apply, check_update
 from proof.model.dynamodb.partitions import Key, Row
-from proof.model.dynamodb.syntax import Action, Condition
 from proof.model.dynamodb.tables import MAX_ITEM_BYTES, Table
-from proof.model.dynamodb.updates import apply, check_update
 from proof.model.dynamodb.values import Item, item_from_wire, item_to_wire, size_of_item
 from proof.model.errors import Invalid, Refused
 

@@ -10,9 +10,9 @@ from botocore.exceptions import ClientError
 
 from fanfold import names
 from fanfold.follows.edges_table import edge_key
-from proof.simulation.lambdas import queue_url
-from proof.simulation.observers import pair_of
-from proof.simulation.world import World
+from proof.simulation.observed.observers import pair_of
+from proof.simulation.world.lambdas import queue_url
+from proof.simulation.world.world import World
 
 # Of edges that are put by hand; a version above that of the follow is "newer".
 MAX_VERSION = 6

@@ -10,7 +10,7 @@ from typing import Any
 from fanfold import contract
 from fanfold.ids import ref_id_for
 from proof.simulation.actors.publishers import AGAIN_SECONDS, MAX_POSTS
-from proof.simulation.requests import (
+from proof.simulation.clients.requests import (
     by_http,
     by_queue,
     edit,
@@ -21,7 +21,7 @@ from proof.simulation.requests import (
     send,
     show,
 )
-from proof.simulation.world import World
+from proof.simulation.world.world import World
 
 # The share of worlds in which posts are edited.
 EDITED = 0.3

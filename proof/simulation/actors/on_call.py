@@ -15,13 +15,13 @@ from fanfold_cli.commands import dlq, doctor, fanout, pause, seed
 from fanfold_cli.dlq import dropping
 from fanfold_cli.dlq.letters import HIDDEN_SECONDS
 from fanfold_cli.terminal import ExpectedError
-from proof.simulation.clients import running
-from proof.simulation.commands import PLACE, repeat, run
-from proof.simulation.history import Operation
-from proof.simulation.neighbours import is_of_neighbours
-from proof.simulation.spans import Span
-from proof.simulation.wishes import Wish
-from proof.simulation.world import World
+from proof.simulation.clients.history import Operation
+from proof.simulation.clients.spans import Span
+from proof.simulation.oracle.follows import Wish
+from proof.simulation.world.aws_clients import running
+from proof.simulation.world.commands import PLACE, repeat, run
+from proof.simulation.world.neighbours import is_of_neighbours
+from proof.simulation.world.world import World
 
 # How often the calm operator looks for letters that are left: held ones come back meanwhile.
 MAX_LOOKS = 10

@@ -11,9 +11,9 @@ from fanfold.aws import boto
 from fanfold.fanout.ledger import Ledger
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import raised
-from proof.simulation.lambdas import MAPPED
-from proof.simulation.neighbours import is_of_neighbours
-from proof.simulation.world import World
+from proof.simulation.world.lambdas import MAPPED
+from proof.simulation.world.neighbours import is_of_neighbours
+from proof.simulation.world.world import World
 
 
 def pause_queues(world: World) -> None:

@@ -13,7 +13,7 @@ from fanfold import names
 from fanfold.aws import boto
 from fanfold.channels.head import readable_until
 from fanfold.channels.head_table import HeadTable
-from proof.simulation.world import World
+from proof.simulation.world.world import World
 
 # Publishers without posts, who take places.
 OTHERS = ("c0", "c1")

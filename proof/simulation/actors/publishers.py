@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 
 from fanfold.ids import ref_id_for
-from proof.simulation.requests import (
+from proof.simulation.clients.requests import (
     by_http,
     by_queue,
     read,
@@ -16,7 +16,7 @@ from proof.simulation.requests import (
     send,
     squat,
 )
-from proof.simulation.world import World
+from proof.simulation.world.world import World
 
 MAX_POSTS = 3  # of one publisher, but in a crowd
 # The share of retracted posts that somebody reads before, and again so many seconds later: what

@@ -12,9 +12,9 @@ from random import Random
 
 from fanfold import times
 from fanfold.ids import sort_key
-from proof.simulation.reader_requests import marker, move_marker, mute, muted, unread
-from proof.simulation.requests import following, read, relate, relate_by_queue
-from proof.simulation.world import World
+from proof.simulation.clients.reader_requests import marker, move_marker, mute, muted, unread
+from proof.simulation.clients.requests import following, read, relate, relate_by_queue
+from proof.simulation.world.world import World
 
 # The share of worlds with such readers.
 SHARE = 0.3

@@ -13,11 +13,11 @@ from fanfold.aws.items import get_number
 from fanfold.follows.relation import FOLLOWED
 from fanfold.ids import split_sort_key
 from fanfold_cli.commands import pause
-from proof.simulation import requests
 from proof.simulation.actors import on_call
-from proof.simulation.commands import repeat
-from proof.simulation.wishes import Change, Wish
-from proof.simulation.world import World
+from proof.simulation.clients import requests
+from proof.simulation.oracle.follows import Change, Wish
+from proof.simulation.world.commands import repeat
+from proof.simulation.world.world import World
 
 Rows = dict[str, dict[str, Any]]  # by key
 

@@ -15,10 +15,10 @@ from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import STALLED
 from fanfold.messages import MAX_FIRST_SENT_MS, PlanFanout
-from proof.simulation import reader_requests, requests
-from proof.simulation.holders import DAY, Attempt, Between, Wanted, body_of
-from proof.simulation.lambdas import MAPPED, queue_url
-from proof.simulation.long_world import LongWorld, Pair
+from proof.simulation.clients import reader_requests, requests
+from proof.simulation.oracle.ids import DAY, Attempt, Between, Wanted, body_of
+from proof.simulation.world.lambdas import MAPPED, queue_url
+from proof.simulation.world.long_world import LongWorld, Pair
 
 HOUR_MS = 60 * 60 * 1_000
 # How long orders of a fan-out are lost. SWEEP asks for nine days before it gives up.

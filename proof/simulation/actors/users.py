@@ -7,8 +7,8 @@ from functools import partial
 from random import Random
 
 from proof.simulation.actors.operators import grow_shards
-from proof.simulation.requests import by_http, read, relate, relate_by_queue
-from proof.simulation.world import World
+from proof.simulation.clients.requests import by_http, read, relate, relate_by_queue
+from proof.simulation.world.world import World
 
 # In a crowded run, hot timelines delay each of the many posts: beyond this, nothing else happens.
 CROWD_HOT_SECONDS = 30.0

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from fanfold import names
 from fanfold.aws import queues
+from fanfold.ids import split_sort_key
 from proof.simulation.checks.evidence import Evidence
-from proof.simulation.world import World
+from proof.simulation.world.world import World
 
 # Faults that no message has to come again for.
 SMALL = {"partial", "duplicated", "skewed", "unsent"}
@@ -15,6 +16,9 @@ SMALL = {"partial", "duplicated", "skewed", "unsent"}
 # often each is received, before SQS leaves it out of the queue's age.
 EARLY_EDITS = 2
 RECEIVES_IN_AN_AGE = 3
+# A small post waits for a worker of the publish queue and one of the express lane, and for their
+# calls. A celebrity has none of the latter, whatever its backlog, and one of the former at a time.
+SMALL_POST_SECONDS = 30.0
 
 
 def a_late_post_rings_its_alarm(found: Evidence) -> Iterator[str]:
@@ -56,3 +60,27 @@ def is_calm(world: World) -> bool:
     is_ill = any(trouble.tells for trouble in world.troubles)
     # Each call that a trouble fails is counted, also of one that need not tell.
     return not (is_slow or is_ill or world.faults.injected.keys() - SMALL - {"troubled"})
+
+
+def a_small_post_waits_for_no_celebrity(found: Evidence) -> Iterator[str]:
+    """Where only the bulk lane is slow, small posts take seconds.
+
+    Small is what had few followers, and what the ledger says has one segment.
+    """
+    world = found.world
+    if world.story != "celebrity" or world.faults.injected.keys() - SMALL:
+        return
+    entered_ms: dict[str, float] = {}
+    for (_, sort_key), at_ms in world.observer.delivered_ms.items():
+        ref_id = split_sort_key(sort_key)[1]
+        entered_ms[ref_id] = max(at_ms, entered_ms.get(ref_id, 0.0))
+    for operation in found.history.of("publish", "send"):
+        row = found.fanouts.get(operation.subject, {})
+        is_small = (
+            found.history.has_few_followers(operation.user)
+            or row.get("segments", {}).get("N") == "1"
+        )
+        if operation.is_acknowledged and is_small:
+            seconds = (entered_ms.get(operation.subject, 0.0) - operation.ended_ms) / 1000
+            if seconds > SMALL_POST_SECONDS:
+                yield f"{operation.subject} took {seconds:.0f} s, beside a celebrity."

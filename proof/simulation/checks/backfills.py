@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from fanfold import names
 from fanfold.follows.backfill import OUTBOX_LAG_MS
 from proof.simulation.checks.evidence import ROUNDING_MS, Evidence
-from proof.simulation.checks.shown import follow_wishes, is_excused
-from proof.simulation.faults import MAX_SKEW_MS
-from proof.simulation.history import Backfill
-from proof.simulation.wishes import surely
+from proof.simulation.checks.reading.shown import follow_wishes, is_excused
+from proof.simulation.clients.history import Backfill
+from proof.simulation.faults.faults import MAX_SKEW_MS
+from proof.simulation.oracle.follows import surely
 
 
 def a_new_follow_brings_the_newest_posts(found: Evidence) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Who has an entry, and who has none, by what users wished and publishers were answered alone.
 
-`proof/simulation/wishes.py` is the oracle: all that is seen of a user and a publisher must follow
-from one order of the user's wishes.
+The oracle is `proof/simulation/oracle/follows.py`: one order of the user's requests must explain
+all that is seen of a user and a publisher.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fanfold.aws.items import get_number
-from proof.simulation import requests
 from proof.simulation.checks.evidence import Evidence
-from proof.simulation.history import Pair
-from proof.simulation.wishes import Sighting
+from proof.simulation.clients import requests
+from proof.simulation.clients.history import Pair
+from proof.simulation.oracle.follows import Sighting
 
 
 def no_acknowledged_follower_is_missed(found: Evidence) -> Iterator[str]:

@@ -14,14 +14,14 @@ from fanfold.channels.known_head import MOST_SECONDS
 from fanfold.fanout.row import COMPLETE, VOID
 from fanfold.ids import sort_key, split_sort_key
 from proof.model.sqs.messages import Message
-from proof.simulation import climbs, reader_requests, requests
-from proof.simulation.bodies import content_of
-from proof.simulation.channels import is_channel
-from proof.simulation.history import Operation, Pair
-from proof.simulation.readers import Unread
-from proof.simulation.spans import Span
-from proof.simulation.wishes import Sighting, Wish, contradictions, surely
-from proof.simulation.world import World
+from proof.simulation.clients import climbs, reader_requests, requests
+from proof.simulation.clients.bodies import content_of
+from proof.simulation.clients.history import Operation, Pair
+from proof.simulation.clients.readers import Unread
+from proof.simulation.clients.spans import Span
+from proof.simulation.observed.channels import is_channel
+from proof.simulation.oracle.follows import Sighting, Wish, contradictions, surely
+from proof.simulation.world.world import World
 
 # A message is stamped in whole milliseconds, and so are requests; the clocks of a run are finer.
 ROUNDING_MS = 1

@@ -10,9 +10,9 @@ from fanfold import names
 from fanfold.aws.items import get_number
 from fanfold.follows.relation import FOLLOWED
 from proof.simulation.checks.evidence import Evidence
-from proof.simulation.history import Pair
-from proof.simulation.observers import pair_of
-from proof.simulation.wishes import Sighting, contradictions, sightings_of
+from proof.simulation.clients.history import Pair
+from proof.simulation.observed.observers import pair_of
+from proof.simulation.oracle.follows import Sighting, contradictions, sightings_of
 
 
 def follows_change_as_they_were_asked_to(found: Evidence) -> Iterator[str]:

@@ -10,20 +10,17 @@ from proof.simulation.checks import (
     alarms,
     answers,
     backfills,
-    climbs,
     edits,
     entries,
     follows,
     ledger,
-    markers,
     posts,
     rows,
-    shown,
-    timelines,
     work,
 )
 from proof.simulation.checks.evidence import Evidence
-from proof.simulation.world import World
+from proof.simulation.checks.reading import markers, shown, timelines, upwards
+from proof.simulation.world.world import World
 
 Check: TypeAlias = Callable[[Evidence], Iterator[str]]
 
@@ -59,7 +56,7 @@ CHECKS: tuple[Check, ...] = (
     markers.what_is_unread_is_counted,
     backfills.a_new_follow_brings_the_newest_posts,
     backfills.nothing_else_is_filled_in,
-    climbs.readers_who_page_upwards_miss_nothing,
+    upwards.readers_who_page_upwards_miss_nothing,
     posts.a_key_stands_for_one_post,
     edits.posts_are_shown_with_their_latest_edit,
     edits.edits_are_refused_with_reason,

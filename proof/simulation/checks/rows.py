@@ -14,9 +14,9 @@ from fanfold.names import EXPIRES_AT
 from fanfold.settings import Settings
 from fanfold.timeline.posts import OUTLIVES_SECONDS
 from proof.simulation.checks.evidence import Evidence
-from proof.simulation.faults import MAX_SKEW_MS
-from proof.simulation.observers import pair_of
-from proof.simulation.world import accepted_ms
+from proof.simulation.faults.faults import MAX_SKEW_MS
+from proof.simulation.observed.observers import pair_of
+from proof.simulation.world.world import accepted_ms
 
 DAY_SECONDS = 24 * 60 * 60
 

@@ -11,8 +11,8 @@ from fanfold import names, times
 from fanfold.channels.head import head_of
 from fanfold.fanout.row import CHANNEL, COMPLETE, EXPIRED, STALLED
 from proof.simulation.checks.evidence import Evidence
-from proof.simulation.holders import DAY, SECOND, Attempt, Between, Holder, Id
-from proof.simulation.long_world import DAY_SECONDS, LongWorld, Moment, Pair
+from proof.simulation.oracle.ids import DAY, SECOND, Attempt, Between, Holder, Id
+from proof.simulation.world.long_world import DAY_SECONDS, LongWorld, Moment, Pair
 
 # After this, nothing that has a time to live is left of the longest retention.
 LONGEST_SECONDS = (45 + 14 + 10 + 1) * DAY_SECONDS

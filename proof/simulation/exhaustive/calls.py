@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from proof.model import errors
-from proof.simulation.retries import is_repeated
+from proof.simulation.world.retries import is_repeated
 
 
 def number_of(*parts: object) -> int:

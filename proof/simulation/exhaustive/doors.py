@@ -34,9 +34,9 @@ from fanfold.follows import density
 from proof.model.clock import START_MS
 from proof.model.lambda_events import Context
 from proof.simulation.exhaustive.calls import Answer, Call, Client, Script, Waits, number_of, stage
-from proof.simulation.function_modules import imported_anew
-from proof.simulation.lambdas import settings
-from proof.simulation.scheduler import Patch, patched
+from proof.simulation.world.function_modules import imported_anew
+from proof.simulation.world.lambdas import settings
+from proof.simulation.world.scheduler import Patch, patched
 
 
 class Program(NamedTuple):

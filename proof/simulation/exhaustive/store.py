@@ -18,7 +18,7 @@ from proof.model.dynamodb.database import Database
 from proof.model.sqs import client as sqs
 from proof.model.sqs.client import Queues
 from proof.simulation.exhaustive.calls import Answer, Call, content_of, number_of, text_of
-from proof.simulation.schemas import schema_of
+from proof.simulation.world.schemas import schema_of
 
 # The number of each table's content, and of the tokens of transactions.
 Contents: TypeAlias = tuple[int, ...]

@@ -16,11 +16,11 @@ from fanfold_cli.commands import fanout
 from proof.simulation.actors import publishers, users
 from proof.simulation.checks.evidence import Evidence
 from proof.simulation.checks.judge import CHECKS
-from proof.simulation.commands import installed, run
 from proof.simulation.kinds.kind import Kind
-from proof.simulation.liveness import Liveness
-from proof.simulation.watch import Watch
-from proof.simulation.world import World
+from proof.simulation.observed.cloudwatch import Watch
+from proof.simulation.oracle.liveness import Liveness
+from proof.simulation.world.commands import installed, run
+from proof.simulation.world.world import World
 
 # The share of worlds in which the trouble ends before SWEEP gives up.
 MENDED_EARLY = 0.2

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from functools import partial
 from random import Random
 
-from proof.simulation import climbs, requests
 from proof.simulation.actors import promoters, publishers, readers, users
-from proof.simulation.channels import Stage
 from proof.simulation.checks.judge import CHECKS
+from proof.simulation.clients import climbs, requests
 from proof.simulation.kinds import ordinary
 from proof.simulation.kinds.kind import Kind
-from proof.simulation.liveness import Liveness
-from proof.simulation.watch import Watch
-from proof.simulation.world import World
+from proof.simulation.observed.channels import Stage
+from proof.simulation.observed.cloudwatch import Watch
+from proof.simulation.oracle.liveness import Liveness
+from proof.simulation.world.world import World
 
 # How many followers a publisher has who is promoted; or nobody is, but by hand.
 THRESHOLDS = (2, 3, 4, 6, 1_000_000)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from proof.simulation.checks.judge import CHECKS, Check
-from proof.simulation.world import World
+from proof.simulation.world.world import World
 
 
 @dataclass(frozen=True)

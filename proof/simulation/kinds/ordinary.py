@@ -8,15 +8,15 @@ from __future__ import annotations
 from functools import partial
 from random import Random
 
-from proof.simulation import climbs
 from proof.simulation.actors import editors, operators, publishers, readers, users
 from proof.simulation.checks import work
 from proof.simulation.checks.judge import CHECKS
+from proof.simulation.clients import climbs
 from proof.simulation.kinds.kind import Kind
-from proof.simulation.liveness import Liveness
-from proof.simulation.neighbours import Neighbours
-from proof.simulation.watch import Watch
-from proof.simulation.world import World
+from proof.simulation.observed.cloudwatch import Watch
+from proof.simulation.oracle.liveness import Liveness
+from proof.simulation.world.neighbours import Neighbours
+from proof.simulation.world.world import World
 
 
 def live(world: World) -> None:

@@ -11,11 +11,11 @@ from random import Random
 
 from proof.simulation.actors import publishers, users
 from proof.simulation.checks.judge import CHECKS
-from proof.simulation.faults import crowd
+from proof.simulation.faults.faults import crowd
 from proof.simulation.kinds.kind import Kind
-from proof.simulation.liveness import Liveness
-from proof.simulation.watch import Watch
-from proof.simulation.world import World
+from proof.simulation.observed.cloudwatch import Watch
+from proof.simulation.oracle.liveness import Liveness
+from proof.simulation.world.world import World
 
 USERS = (12, 24)
 CHANGES, POSTS = (2, 6), (2, 8)

@@ -1,6 +1,7 @@
 """Worlds that are never calm: publishers keep posting while something is wrong for hours.
 
-Each has one story. What is accepted is judged minute by minute, by `proof/simulation/liveness.py`.
+Each has one story. What is accepted is judged minute by minute, by
+`proof/simulation/oracle/liveness.py`.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from typing import TypeAlias
 from fanfold import names, times
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
+from proof.simulation.checks.alarms import a_small_post_waits_for_no_celebrity
 from proof.simulation.checks.judge import CHECKS
-from proof.simulation.checks.lanes import a_small_post_waits_for_no_celebrity
+from proof.simulation.clients.requests import by_http, by_queue, relate, relate_by_queue
+from proof.simulation.faults.troubles import FAILURES, LASTING, THROTTLES, Trouble
 from proof.simulation.kinds.kind import Kind
-from proof.simulation.lambdas import MAPPED
-from proof.simulation.liveness import Liveness
-from proof.simulation.requests import by_http, by_queue, relate, relate_by_queue
-from proof.simulation.troubles import FAILURES, LASTING, THROTTLES, Trouble
-from proof.simulation.watch import MINUTE, Watch
-from proof.simulation.world import World
+from proof.simulation.observed.cloudwatch import MINUTE, Watch
+from proof.simulation.oracle.liveness import Liveness
+from proof.simulation.world.lambdas import MAPPED
+from proof.simulation.world.world import World
 
 # How far the clock of API Gateway is ahead of that of SQS.
 SKEWS_MS = (0, -150, 150)

@@ -10,12 +10,12 @@ from functools import partial
 
 from proof.simulation.checks import work
 from proof.simulation.checks.judge import CHECKS
+from proof.simulation.clients.requests import by_http, by_queue, read, relate
 from proof.simulation.kinds.kind import Kind
 from proof.simulation.kinds.ordinary import USERS
-from proof.simulation.liveness import Liveness
-from proof.simulation.requests import by_http, by_queue, read, relate
-from proof.simulation.watch import Watch
-from proof.simulation.world import World
+from proof.simulation.observed.cloudwatch import Watch
+from proof.simulation.oracle.liveness import Liveness
+from proof.simulation.world.world import World
 
 
 def calm(world: World) -> None:

@@ -15,15 +15,21 @@ from random import Random
 
 from fanfold import names
 from fanfold.ids import ref_id_for
-from proof.simulation import requests
 from proof.simulation.actors import promoters, returning
-from proof.simulation.channels import Stage
 from proof.simulation.checks import entries, follows, judge, weeks
-from proof.simulation.holders import Between, Wanted
+from proof.simulation.clients import requests
+from proof.simulation.clients.reader_requests import muted
 from proof.simulation.kinds.kind import Kind
-from proof.simulation.long_world import DAY_SECONDS, KEPT_SECONDS, RETENTIONS, LongWorld, Moment
-from proof.simulation.reader_requests import muted
-from proof.simulation.world import World
+from proof.simulation.observed.channels import Stage
+from proof.simulation.oracle.ids import Between, Wanted
+from proof.simulation.world.long_world import (
+    DAY_SECONDS,
+    KEPT_SECONDS,
+    RETENTIONS,
+    LongWorld,
+    Moment,
+)
+from proof.simulation.world.world import World
 
 DAYS = 60
 MAX_VISITS = 12  # bounds what a world costs

@@ -19,8 +19,8 @@ from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import EdgePage, Read
 from fanfold.timeline.entries import Entries, Entry
-from proof.simulation.retries import is_repeated
-from proof.simulation.scheduler import Scheduler, Task
+from proof.simulation.world.retries import is_repeated
+from proof.simulation.world.scheduler import Scheduler, Task
 
 # A call to DynamoDB or SQS: log-normal, 5.5 ms on average, one in a hundred above 9.5 ms.
 CALL_MEDIAN_SECONDS, CALL_SIGMA = 0.0053, 0.25

@@ -20,12 +20,12 @@ from proof.model.dynamodb.capacity import WRITE, Limits, Meter, Resource, Thrott
 from proof.model.dynamodb.database import Database
 from proof.model.sqs import client as sqs
 from proof.model.sqs.queues import Hooks as QueueHooks
-from proof.simulation.scheduler import Scheduler, clock_patches, patched
-from proof.simulation.schemas import schema_of
 from proof.simulation.timed.calls import Applied, Counts, InARow, Timed
 from proof.simulation.timed.mappings import Environments, EventSourceMapping, Handle, SideBySide
 from proof.simulation.timed.tables import CountedTimelines, Written
 from proof.simulation.timed.tasks import Moment
+from proof.simulation.world.scheduler import Scheduler, clock_patches, patched
+from proof.simulation.world.schemas import schema_of
 
 E = TypeVar("E")
 

@@ -17,7 +17,7 @@ from proof.model.dynamodb.database import Database
 from proof.model.dynamodb.partitions import Key, Partition, Place, Range, Row
 from proof.model.dynamodb.tables import Hooks, Table
 from proof.model.dynamodb.values import Item, size_of_item
-from proof.simulation.schemas import schema_of
+from proof.simulation.world.schemas import schema_of
 
 # As long as an id of Cognito.
 FOLLOWER = "f0110000-0000-4000-8000-{:012d}"

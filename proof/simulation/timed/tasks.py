@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from proof.simulation.scheduler import Scheduler, Task
+from proof.simulation.world.scheduler import Scheduler, Task
 
 R = TypeVar("R")
 

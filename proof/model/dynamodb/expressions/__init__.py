@@ -1,0 +1,1 @@
+"""DynamoDB's expressions: parsed, checked and evaluated."""

@@ -1,0 +1,1 @@
+"""What readers are shown and told."""

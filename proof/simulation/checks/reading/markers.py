@@ -1,0 +1,101 @@
+"""How far readers have read, and how much they are told is unread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from fanfold import times
+from fanfold.ids import split_sort_key
+from proof.simulation.checks.evidence import ROUNDING_MS, Evidence
+from proof.simulation.checks.reading.shown import due_entries, is_excused, is_hidden
+from proof.simulation.clients.readers import Marking, Unread
+
+# An answer counts at most so many.
+MOST_UNREAD = 100
+
+
+def markers_only_move_up(found: Evidence) -> Iterator[str]:
+    """What is told is not below anything that was told or granted before, and was asked for."""
+    _ = found.seen  # what is read after the run counts too
+    for user, markings in _by_user(found):
+        for each in markings:
+            if each.told is None:
+                continue
+            before = [other.told for other in markings if other.ended_ms < each.begun_ms]
+            if each.told < (lowest := max((told for told in before if told), default="")):
+                yield f"{user} is told the marker {each.told}, after {lowest}."
+            asked = [other for other in markings if other.asked and other.begun_ms <= each.ended_ms]
+            if each.told and not any(_may_be(found, each.told, other) for other in asked):
+                yield f"{user} is told the marker {each.told}, which nobody asked for."
+            if each.asked and each.told < _least(found, each):
+                yield f"{user} moves the marker to {each.asked}, and is told {each.told}."
+
+
+def what_is_unread_is_counted(found: Evidence) -> Iterator[str]:
+    """Entries above the marker of whoever is followed and not muted; exactly, in a calm moment."""
+    for user, (unread, marker, keys) in found.seen.unread.items():
+        above = sum(key > marker for key in keys)
+        if (unread.count, unread.has_more) != (min(above, MOST_UNREAD), above > MOST_UNREAD):
+            yield f"{user} is told that {unread.count} are unread, and {above} are."
+    for each in found.history.readers.unread:
+        least, most = _bounds(found, each)
+        if not min(least, MOST_UNREAD) <= each.count <= most:
+            yield f"{each.user} is told that {each.count} are unread, not {least} to {most}."
+
+
+def _by_user(found: Evidence) -> Iterator[tuple[str, list[Marking]]]:
+    markings = sorted(found.history.readers.markings, key=_user)
+    for user, each in groupby(markings, _user):
+        yield user, list(each)
+
+
+def _user(marking: Marking) -> str:
+    return marking.user
+
+
+def _least(found: Evidence, marking: Marking) -> str:
+    """The lowest marker that a request may leave: what it asked for, but not beyond its time."""
+    return min(marking.asked, times.to_text(int(marking.begun_ms - found.skew_ms - ROUNDING_MS)))
+
+
+def _may_be(found: Evidence, told: str, marking: Marking) -> bool:
+    """Whether a marker may come from a request, which is not heeded beyond its own time."""
+    if told == marking.asked:
+        return True
+    at_ms, margin = times.to_ms(split_sort_key(told)[0]), found.skew_ms + ROUNDING_MS
+    is_its_time = marking.begun_ms - margin <= at_ms <= marking.ended_ms + margin
+    return is_its_time and told < marking.asked
+
+
+def _bounds(found: Evidence, unread: Unread) -> tuple[int, int]:
+    """How many may have been unread while that was asked."""
+    markings = [each for each in found.history.readers.markings if each.user == unread.user]
+    lowest = max(
+        (each.told for each in markings if each.told and each.ended_ms < unread.begun_ms),
+        default="",
+    )
+    highest = max(
+        (each.asked for each in markings if each.asked and each.begun_ms <= unread.ended_ms),
+        default="",
+    )
+    hidden: dict[str, bool | None] = {}
+
+    def is_out(publisher: str) -> bool | None:
+        pair = unread.user, publisher
+        if publisher not in hidden:
+            span = unread.begun_ms, unread.ended_ms
+            hidden[publisher] = None if is_excused(found, pair) else is_hidden(found, pair, *span)
+        return hidden[publisher]
+
+    sure = sum(
+        at_ms <= unread.begun_ms and key > highest and is_out(publisher) is False
+        for key, publisher, at_ms in due_entries(found, unread.user)
+    )
+    possible = sum(
+        each.may_ms <= unread.ended_ms
+        and each.sort_key > lowest
+        and is_out(each.publisher) is not True
+        for each in found.landed.get(unread.user, ())
+    )
+    return sure, possible

@@ -1,0 +1,352 @@
+"""The history of a run as its callers know it: what they asked for, and what they were answered.
+
+And what becomes of messages, as an eye at the queues sees it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fanfold import contract, names
+from fanfold.messages import first_sent_at
+from proof.model.sqs.messages import Message
+from proof.model.sqs.queues import DELETED
+from proof.simulation.clients.edits import Edits
+from proof.simulation.clients.readers import Readers
+from proof.simulation.clients.spans import Span
+from proof.simulation.oracle.follows import Wish
+
+if TYPE_CHECKING:
+    from proof.simulation.clients.climbs import Climb
+
+Pair = tuple[str, str]  # user, publisher
+# Whoever had at most so many followers ever has small posts: PLAN has seen them all, where it
+# reads four to estimate how many there are.
+FEW_FOLLOWERS = 3
+# How much later than a request to retract it a post may be accepted, and be retracted by it: a
+# second by the clocks that stamp them (docs/api.md), which may differ (`world.DOOR_SKEWS_MS`).
+CLOCKS_MS = 1_000 + 250
+
+
+@dataclass(eq=False)
+class Attempt:
+    """One of the requests to retract a post; it may go on after its client has given it up."""
+
+    asked_ms: float
+    status: int = 0  # with which it really ended
+    is_over: bool = False  # none of its writes may land any more
+
+    @property
+    def is_vain(self) -> bool:
+        """Whether it had no effect: 404 says that there was no post."""
+        return self.status == 404 and self.is_over
+
+
+@dataclass(eq=False)
+class Operation:
+    """A client's follow, publish and so on; without an answer it ends at infinity."""
+
+    kind: str
+    user: str
+    subject: str  # the publisher or the post
+    begun: int  # in turns of the scheduler
+    begun_ms: int
+    ended: float = math.inf
+    ended_ms: float = math.inf
+    content: Any = None  # the body of a post
+    status: int = 0  # of the last HTTP answer
+    answer: Any = None
+    tries: list[Span] = field(default_factory=list)  # its requests or messages to publish
+    attempts: list[Attempt] = field(default_factory=list)  # to retract
+
+    @property
+    def is_acknowledged(self) -> bool:
+        return self.ended < math.inf
+
+
+@dataclass(frozen=True)
+class PutEdge:
+    """An old edge that an invocation put: it stays until the invocation has read the row again.
+
+    If that is over, because the write landed after its time-out, the edge stays "until RELATE
+    reconciles the follow" (docs/reliability.md).
+    """
+
+    work: Span
+    at_ms: float
+
+
+@dataclass(eq=False)
+class Relation:
+    """The history of one user and one publisher."""
+
+    wishes: list[Wish] = field(default_factory=list)  # each message, and each try of a request
+    # Orders to RELATE: sent, and taken out of the queue. A dead letter does not end.
+    orders: list[Span] = field(default_factory=list)
+    reconciled: list[Span] = field(default_factory=list)  # invocations that came to their end
+    puts: list[PutEdge] = field(default_factory=list)
+    _cut_short: list[Wish] = field(default_factory=list)
+
+    def ends(self, wish: Wish, now_ms: float, work: Span | None) -> None:
+        """A request was answered, or a message was taken out of its queue.
+
+        `work` is the invocation that did all of it; without one it was cut short, or failed. Of a
+        message that has failed, a copy may end again.
+        """
+        wish.ended = now_ms
+        if wish in self._cut_short:
+            self._cut_short.remove(wish)
+        if work:
+            self.reconciled.append(Span(work.begun_ms, now_ms))
+        else:
+            self._cut_short.append(wish)
+
+    def settled_wishes(self) -> list[Wish]:
+        """The wishes, with the time from which on deliveries surely heed them."""
+        for wish in self._cut_short:
+            orders = [order for order in self.orders if wish.begun <= order.begun_ms <= wish.ended]
+            if wish.is_import:  # it sends no orders; another import completes it
+                orders = [Span(wish.begun)]
+            wish.seen_by = self._settled_ms(wish.ended, orders)
+        return self.wishes
+
+    def has_late_edge(self, begun_ms: float, ended_ms: float) -> bool:
+        """Whether an edge that was put late may have been there at some time of an interval.
+
+        Late: an unfollow had begun when it was put, and had not ended when its invocation began.
+        It is there until that invocation reads the row again.
+        """
+        return any(
+            put.at_ms <= ended_ms and self._is_late(put) and self._read_again_ms(put) >= begun_ms
+            for put in self.puts
+        )
+
+    def may_have_changed(self, begun_ms: float, ended_ms: float) -> bool:
+        """Whether the edge may have changed at some time of an interval."""
+        return self.has_late_edge(begun_ms, ended_ms) or any(
+            wish.begun <= ended_ms and wish.heeded_ms >= begun_ms for wish in self.settled_wishes()
+        )
+
+    def is_unsettled(self) -> bool:
+        """Whether its edge may be wrong for good: orders to RELATE are dead letters."""
+        return any(wish.seen_by == math.inf for wish in self.settled_wishes()) or any(
+            self._is_late(put) and self._read_again_ms(put) == math.inf for put in self.puts
+        )
+
+    def _is_late(self, put: PutEdge) -> bool:
+        return any(
+            not wish.follows and wish.begun <= put.at_ms and wish.ended >= put.work.begun_ms
+            for wish in self.wishes
+        )
+
+    def _read_again_ms(self, put: PutEdge) -> float:
+        if put.at_ms <= put.work.ended_ms < math.inf:
+            return put.work.ended_ms
+        orders = [each for each in self.orders if each.begun_ms <= put.at_ms <= each.ended_ms]
+        return self._settled_ms(put.at_ms, orders)
+
+    def _settled_ms(self, since_ms: float, orders: Iterable[Span]) -> float:
+        """When the edge is surely reconciled after work that was cut short.
+
+        By whoever begins after it and comes to an end; at the latest by all of its own orders to
+        RELATE, which were sent before it changed anything.
+        """
+        by_orders = max((order.ended_ms for order in orders), default=since_ms)
+        by_others = min(
+            (each.ended_ms for each in self.reconciled if each.begun_ms >= since_ms),
+            default=math.inf,
+        )
+        return max(since_ms, min(by_orders, by_others))
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """RELATE has carried out an order to look for a publisher's newest posts: once, or again."""
+
+    user: str
+    publisher: str
+    sent_ms: float
+    begun_ms: float  # of the invocation
+    ended_ms: float
+    is_second: bool
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a reader was shown at once."""
+
+    user: str
+    begun_ms: int  # when it was asked for
+    entries: list[dict[str, Any]]
+    is_short: bool = False  # and not the last one
+    ended_ms: float = math.inf  # when it was answered
+    # All that is shown of the sort keys from the first of these on, and before the second.
+    covers: tuple[str, str] = ("", "")
+
+    def has_room_for(self, sort_key: str) -> bool:
+        """Whether an entry that is shown at all would be shown here."""
+        return self.covers[0] <= sort_key < self.covers[1]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a user was shown of one post; None if it was not found."""
+
+    user: str
+    ref_id: str
+    begun_ms: float
+    post: dict[str, Any] | None
+
+
+@dataclass
+class History:
+    """All operations of a run, in the order in which they began."""
+
+    operations: list[Operation] = field(default_factory=list)
+    answers: Counter[tuple[str, int]] = field(default_factory=Counter)  # by route and HTTP status
+    readings: list[list[Page]] = field(default_factory=list)  # the pages of each
+    climbs: list[Climb] = field(default_factory=list)
+    # When posts were published, by `ref_id`, where their publishers said it.
+    given_times: dict[str, str] = field(default_factory=dict)
+    feeds: list[list[Page]] = field(default_factory=list)  # likewise, of publishers' own posts
+    looks: list[Look] = field(default_factory=list)
+    edits: Edits = field(default_factory=Edits)
+    readers: Readers = field(default_factory=Readers)
+    backfills: list[Backfill] = field(default_factory=list)
+    relations: dict[Pair, Relation] = field(default_factory=lambda: defaultdict(Relation))
+    _by_subject: dict[tuple[str, str], list[Operation]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    _wishes: dict[str, tuple[Relation, Wish]] = field(default_factory=dict)  # by message
+    _orders: dict[str, tuple[Relation, Span]] = field(default_factory=dict)
+
+    def add(self, operation: Operation) -> None:
+        self.operations.append(operation)
+        self._by_subject[operation.kind, operation.subject].append(operation)
+
+    def of(
+        self, *kinds: str, user: str | None = None, subject: str | None = None
+    ) -> list[Operation]:
+        """The operations of some kinds, perhaps only of one user, or on one subject."""
+        among: Iterable[Operation] = self.operations
+        if subject is not None:
+            among = (each for kind in kinds for each in self._by_subject[kind, subject])
+        return [each for each in among if each.kind in kinds and user in (None, each.user)]
+
+    def users(self) -> list[str]:
+        """Whoever tried to follow or unfollow."""
+        return sorted({user for user, _ in self.relations})
+
+    def has_few_followers(self, publisher: str) -> bool:
+        """Whether so few users ever asked to follow a publisher that all its posts are small."""
+        fans = (
+            user
+            for (user, followed), relation in self.relations.items()
+            if followed == publisher and any(wish.follows for wish in relation.wishes)
+        )
+        return len(list(fans)) <= FEW_FOLLOWERS
+
+    def is_never_hidden(self, user: str, publisher: str) -> bool:
+        """Whether a user never asked for a publisher's posts not to be shown."""
+        relation = self.relations.get((user, publisher))
+        is_followed = relation is None or all(wish.follows for wish in relation.wishes)
+        return is_followed and not self.readers.mutes.get((user, publisher))
+
+    def tried_to_retract(self, ref_id: str) -> bool:
+        """Whether its publisher may have retracted a post."""
+        return bool(self.retractions(ref_id))
+
+    def retractions(self, ref_id: str) -> list[Operation]:
+        """What may have retracted a post: a message, or a request for what was sent by then.
+
+        An attempt that goes on unheard, or a write of it that lands late, may do so before or after
+        a later answered request; but it does not retract what is accepted after it was asked for.
+        """
+        published = self.of("publish", "send", subject=ref_id)
+        first_ms = min((each.begun_ms for each in published), default=0)
+        return [
+            each
+            for each in self.of("retract", "unsend", subject=ref_id)
+            if each.kind == "unsend"
+            or any(
+                not attempt.is_vain and first_ms <= attempt.asked_ms + CLOCKS_MS
+                for attempt in each.attempts
+            )
+        ]
+
+    def repaired(self, begun_ms: float, ended_ms: float) -> None:
+        """The doctor has compared every relation with its edges, and repaired them."""
+        for relation in self.relations.values():
+            relation.reconciled.append(Span(begun_ms, ended_ms))
+
+    def sent(self, queue: str, message: Message) -> None:
+        """A message is in a queue."""
+        self.edits.sent(queue, message)
+        sent_ms = int(message.sent_at * 1000)
+        if queue == names.PUBLISH.name and '"follow.' in message.body:
+            content = json.loads(message.body)
+            attribute = message.attributes.get(contract.FIRST_SENT_AT, {}).get("StringValue", "")
+            wish = Wish(
+                content["type"] == contract.FOLLOW_ADDED,
+                sent_ms,
+                is_message=True,
+                stamp=first_sent_at(attribute, sent_at=sent_ms),
+            )
+            relation = self.relations[content["user_id"], content["publisher_id"]]
+            relation.wishes.append(wish)
+            self._wishes[message.id] = relation, wish
+        elif queue == f"{names.PUBLISH.name}Dlq" and '"follow.' in message.body:
+            self._rejected(message)
+        elif queue == names.RELATION.name and f'"{contract.RELATION_SETTLE}"' in message.body:
+            content = json.loads(message.body)
+            relation = self.relations[content["user_id"], content["publisher_id"]]
+            relation.orders.append(Span(sent_ms))
+            self._orders[message.id] = relation, relation.orders[-1]
+
+    def _looked(self, message: Message, now_ms: float, work: Span | None) -> None:
+        if work is None or '"relation.' not in message.body:
+            return
+        content = json.loads(message.body)
+        pair = content["user_id"], content["publisher_id"]
+        is_second = content["type"] == contract.RELATION_SETTLE
+        sent_ms = message.sent_at * 1000
+        self.backfills.append(Backfill(*pair, sent_ms, work.begun_ms, now_ms, is_second))
+
+    def _rejected(self, message: Message) -> None:
+        """PLAN has sent a message to the dead-letter queue, before it is deleted."""
+        content, sent_ms = json.loads(message.body), int(message.sent_at * 1000)
+        attribute = message.attributes.get(contract.FIRST_SENT_AT, {}).get("StringValue", "")
+        for wish in self.relations[content["user_id"], content["publisher_id"]].wishes:
+            is_rejected = wish.is_message and wish.stamp == first_sent_at(
+                attribute, sent_at=sent_ms
+            )
+            wish.is_due = wish.is_due and not is_rejected
+
+    def ended(self, message: Message, how: str, now_ms: float, work: Span | None) -> None:
+        """A message, or a copy of it, was taken out of its queue for good.
+
+        `work` is the invocation that has handled it. "A `follow.added` or `follow.removed` takes
+        effect once, after it was sent" (docs/api.md): once handled, no copy has another effect; but
+        where one became a dead letter, another one may still have it.
+        """
+        self.edits.ended(message, how, now_ms)
+        if how == DELETED:
+            self._looked(message, now_ms, work)
+        if message.id in self._wishes and not message.dead_letter_source:
+            relation, wish = self._wishes[message.id]
+            if how == DELETED:
+                del self._wishes[message.id]
+            else:
+                wish.is_due = False
+            is_whole = how == DELETED and work and not work.trouble
+            relation.ends(wish, now_ms, work if is_whole else None)
+        elif message.id in self._orders and how == DELETED:
+            relation, order = self._orders[message.id]
+            order.ended_ms = min(order.ended_ms, now_ms)
+            if work:
+                relation.reconciled.append(Span(work.begun_ms, now_ms))

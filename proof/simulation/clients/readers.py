@@ -1,0 +1,68 @@
+"""What readers ask for beside pages, as they know it: mutes, lists, the marker, what is unread."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from proof.simulation.oracle.follows import Wish
+
+if TYPE_CHECKING:
+    from proof.simulation.clients.history import Page
+
+FOLLOWING, MUTED = "following", "muted"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A whole list of publishers, read page by page."""
+
+    user: str
+    name: str
+    begun_ms: float
+    ended_ms: float
+    publishers: frozenset[str]
+
+
+@dataclass(eq=False)
+class Marking:
+    """A try to read the marker, or to move it to `asked`, a sort key."""
+
+    user: str
+    begun_ms: float
+    asked: str = ""
+    told: str | None = None  # what it is, empty if there is none; None without an answer
+    ended_ms: float = math.inf
+
+
+@dataclass(frozen=True)
+class Unread:
+    """An answer to how much is unread."""
+
+    user: str
+    begun_ms: float
+    ended_ms: float
+    count: int
+    has_more: bool
+
+
+@dataclass
+class Readers:
+    """All that readers were answered in a run."""
+
+    # By user and publisher; a wish to follow stands for one to mute.
+    mutes: dict[tuple[str, str], list[Wish]] = field(default_factory=lambda: defaultdict(list))
+    ids: list[list[Page]] = field(default_factory=list)  # the pages of readings without content
+    listings: list[Listing] = field(default_factory=list)
+    markings: list[Marking] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
+
+    def has_muted(self, user: str) -> bool:
+        """Whether a user ever tried to mute anybody."""
+        return any(owner == user for owner, _ in self.mutes)
+
+    def has_marked(self, user: str) -> bool:
+        """Whether a user ever tried to move the marker."""
+        return any(each.user == user and each.asked for each in self.markings)

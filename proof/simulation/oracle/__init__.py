@@ -1,0 +1,1 @@
+"""What must be so by what was asked for and answered alone, said without the product."""

@@ -1,0 +1,96 @@
+"""Which runs of SWEEP may be left out, so that a world can live for weeks.
+
+Only while nothing else happens: no function runs, and no queue has a message that a worker could
+receive. Whatever does happen next (a client wakes, a message becomes visible, a lane is resumed) is
+the horizon. Until then the rows of the ledger stay as they are, so the remedy of each open fan-out
+depends on the time alone; and once something is due, it stays due. So is the removal of a demoted
+channel, whose time is known. A run before that reads, changes nothing but what SWEEP remembers, and
+sends nothing: it is left out. While a queue is paused, SWEEP remembers when it last saw that, so
+the last run before the horizon stays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from fanfold import names
+from fanfold.channels.head import head_of
+from fanfold.fanout.row import Fanout, from_item
+from fanfold.sweep.open_fanouts import OpenFanouts
+from fanfold.sweep.remedy import Remedy, remedy_for
+from proof.simulation.faults.faults import MAX_SKEW_MS
+
+if TYPE_CHECKING:
+    from proof.simulation.world.world import World
+
+MINUTE = 60.0
+SWEPT = {names.PUBLISH.name, names.EXPRESS.name, names.BULK.name}
+# However little may happen, SWEEP runs once a day.
+FARTHEST = 24 * 60 * MINUTE
+# Longer than a run takes until it looks at the time.
+MARGIN_MS = 1_000
+
+
+def idle_runs(world: World) -> int:
+    """How many runs of SWEEP can change nothing: the one that is due now, and those after it."""
+    if any(task.environment for task in world.scheduler.tasks) or world.triggers.ready():
+        return 0
+    now = world.scheduler.now
+    happens = world.scheduler.next_due(), world.triggers.next_change(), *_removals(world)
+    horizon = min(*happens, now + FARTHEST)
+    runs = max(0, math.ceil((horizon - now) / MINUTE))  # before it
+    return first_due(world, runs - 1 if world.triggers.paused else runs)
+
+
+def _removals(world: World) -> Iterator[float]:
+    """When the time of a demoted channel is over, in seconds of the clock."""
+    start = world.clock.now - world.clock.elapsed
+    for until in _ends(world):
+        yield max(world.scheduler.now, until + 1 - start)
+
+
+def _ends(world: World) -> list[int]:
+    """Until when demoted channels are readable: SWEEP of every stage removes them then."""
+    heads = map(head_of, world.rows(names.PUBLISHERS, having="channels"))
+    channels = (channel for head in heads for channel in head.channels.values())
+    return [channel.until for channel in channels if not channel.is_active]
+
+
+def first_due(world: World, runs: int) -> int:
+    """The number of the first of some runs for which something is due; how many, if none is."""
+    rows = [from_item(row) for row in world.rows(names.FANOUTS, having="open_fanout")]
+    remembered = OpenFanouts(world.dynamodb, names.FANOUTS.name)  # type: ignore[arg-type]
+    memory = remembered.memory()
+    if world.triggers.paused & SWEPT - memory.held:
+        return 0  # a run would note the pause
+    paused = memory.paused
+    is_skewed = world.faults.are_on and world.faults.rates["skewed"] > 0
+    ends = _ends(world)
+    margin_ms = MARGIN_MS + (MAX_SKEW_MS if is_skewed else 0)
+
+    def is_due(run: int) -> bool:
+        at_ms = world.clock.now_ms() + int(run * MINUTE * 1000) + margin_ms
+        return any(until * 1000 < at_ms for until in ends) or any(
+            _remedy(world, row, at_ms, paused) is not Remedy.NOTHING for row in rows
+        )
+
+    lo, hi = 0, max(0, runs)
+    while lo < hi:  # once something is due, it stays due
+        middle = (lo + hi) // 2
+        lo, hi = (lo, middle) if is_due(middle) else (middle + 1, hi)
+    return lo
+
+
+def _remedy(world: World, row: Fanout, at_ms: int, paused: Mapping[str, int]) -> Remedy:
+    lane = lane_of(row).name
+    paused_ms = at_ms if lane in world.triggers.paused else paused.get(lane, 0)
+    return remedy_for(row, now_ms=at_ms, paused_ms=paused_ms)
+
+
+def lane_of(row: Fanout) -> names.Queue:
+    """The queue in which the orders of a fan-out wait."""
+    if row.awaits_plan:
+        return names.PUBLISH
+    return names.BULK if row.is_bulk else names.EXPRESS
