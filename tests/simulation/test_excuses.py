@@ -397,7 +397,7 @@ def test_a_write_that_an_import_has_given_up_may_land_after_its_end(
     with commands.installed():
         acting(world, "import", load)
     (change,) = world.observer.changes["zoe", PUBLISHER]
-    first, second, *_ = world.history.relations["zoe", PUBLISHER].wishes
+    first, second, *_ = world.history.relations["zoe", PUBLISHER].requests
     assert change.follows
     assert change.at < second.begun  # in the pause before the command is repeated
     if is_told:

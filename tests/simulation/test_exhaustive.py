@@ -21,7 +21,7 @@ from proof.simulation.exhaustive.__main__ import SCOPES, Named, explore
 from proof.simulation.exhaustive.calls import Call
 from proof.simulation.exhaustive.deliveries import REF_ID, Delivery, delivery
 from proof.simulation.exhaustive.doors import Sizes, installed
-from proof.simulation.exhaustive.relations import Relation, Wish, relation
+from proof.simulation.exhaustive.relations import Ask, Relation, relation
 from proof.simulation.exhaustive.scopes import Scope
 from proof.simulation.exhaustive.search import one_by_one, search
 from proof.simulation.exhaustive.states import Kind, Letter, Step
@@ -258,16 +258,16 @@ def test_an_edge_without_a_row_and_a_wrong_count_are_noticed() -> None:
 
 
 def first_of(scope: Relation, name: str) -> Any:
-    """A step of the wish of this name, as the checks see one."""
+    """A step of the request of this name, as the checks see one."""
     tasks = {scope.programs.places[task.place].program.name: task for task in scope.first.tasks}
     step = Step(tasks[name], Kind.DONE, begins=False)
     return scope.steps.take(scope.first, step)[1]
 
 
 @pytest.mark.usefixtures("doors")
-def test_changes_that_no_wish_explains_are_noticed() -> None:
-    scope = Relation("one wish")
-    scope.wish([Wish(True, 1)], is_followed=False, faults=0)
+def test_changes_that_no_request_explains_are_noticed() -> None:
+    scope = Relation("one request")
+    scope.ask([Ask(True, 1)], is_followed=False, faults=0)
     begun = first_of(scope, "follow at 1")
     following = {"user_id": {"S": "u"}, "publisher_id": {"S": "p"}, "state": {"S": "followed"}}
     active = write(scope, scope.contents, "put_item", TableName="Following", Item=following)

@@ -1,4 +1,4 @@
-"""When deliveries surely heed a wish, and how long an edge excuses an entry."""
+"""When deliveries surely heed a request, and how long an edge excuses an entry."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from proof.model.sqs.messages import Message
 from proof.model.sqs.queues import DELETED, EXPIRED, MOVED
 from proof.simulation.clients.history import Attempt, History, Operation, PutEdge, Relation
 from proof.simulation.clients.spans import Span
-from proof.simulation.oracle.follows import Sighting, Wish, contradictions
+from proof.simulation.oracle.follows import Asked, Sighting, contradictions
 
 FOLLOW, UNFOLLOW = True, False
 PAIR = "ann", "news"
 
 
-def cut_short(*orders: Span, reconciled: Span | None = None) -> Wish:
-    wish = Wish(FOLLOW, 10, is_due=False)
-    relation = Relation(wishes=[wish], orders=list(orders))
-    relation.ends(wish, 20, None)
+def cut_short(*orders: Span, reconciled: Span | None = None) -> Asked:
+    request = Asked(FOLLOW, 10, is_due=False)
+    relation = Relation(requests=[request], orders=list(orders))
+    relation.ends(request, 20, None)
     if reconciled:
         relation.reconciled.append(reconciled)
-    relation.settled_wishes()
-    return wish
+    relation.settled_requests()
+    return request
 
 
 @pytest.mark.parametrize(
@@ -48,22 +48,22 @@ def test_work_that_was_cut_short_is_heeded_when_somebody_has_reconciled_it(
     assert cut_short(*orders, reconciled=reconciled).seen_by == seen_by
 
 
-def late(*wishes: Wish, work: Span, at_ms: float, orders: tuple[Span, ...] = ()) -> Relation:
-    return Relation(wishes=list(wishes), orders=list(orders), puts=[PutEdge(work, at_ms)])
+def late(*requests: Asked, work: Span, at_ms: float, orders: tuple[Span, ...] = ()) -> Relation:
+    return Relation(requests=list(requests), orders=list(orders), puts=[PutEdge(work, at_ms)])
 
 
 def test_a_late_edge_is_there_until_its_invocation_reads_the_row_again() -> None:
-    unfollow = Wish(UNFOLLOW, 12, 14)
-    relation = late(Wish(FOLLOW, 10, 20), unfollow, work=Span(10, 20), at_ms=15)
+    unfollow = Asked(UNFOLLOW, 12, 14)
+    relation = late(Asked(FOLLOW, 10, 20), unfollow, work=Span(10, 20), at_ms=15)
     seen = [relation.has_late_edge(*span) for span in ((16, 18), (20, 30), (21, 30), (10, 14))]
     assert seen == [True, True, False, False]
     # An edge is late only beside an unfollow that its invocation has not seen.
-    for other in (Wish(UNFOLLOW, 16, 18), Wish(UNFOLLOW, 1, 9)):
+    for other in (Asked(UNFOLLOW, 16, 18), Asked(UNFOLLOW, 1, 9)):
         assert not late(other, work=Span(10, 20), at_ms=15).has_late_edge(0, 100)
 
 
 def test_a_late_edge_of_a_dead_invocation_stays_until_its_order_is_done_or_reconciled() -> None:
-    unfollow = Wish(UNFOLLOW, 12, 14)
+    unfollow = Asked(UNFOLLOW, 12, 14)
     carried_out = late(unfollow, work=Span(10), at_ms=15, orders=(Span(11, 75),))
     assert carried_out.has_late_edge(75, 80)
     assert not carried_out.has_late_edge(76, 80)
@@ -83,20 +83,21 @@ def sent(history: History, type_: str, *, first_ms: int | None = None) -> Messag
     return message
 
 
-def test_a_message_is_a_wish_from_its_sending_until_it_is_taken_out_of_the_queue() -> None:
+def test_a_message_is_a_request_from_its_sending_until_it_is_taken_out_of_the_queue() -> None:
     history = History()
     message = sent(history, "follow.added", first_ms=1_500)
-    (wish,) = history.relations[PAIR].wishes
-    assert (wish.follows, wish.begun, wish.stamp, wish.ended) == (True, 2_000, 1_500, math.inf)
+    (request,) = history.relations[PAIR].requests
+    assert request.follows
+    assert (request.begun, request.stamp, request.ended) == (2_000, 1_500, math.inf)
     history.ended(message, DELETED, 2_500, Span(2_100))
     history.ended(message, DELETED, 9_000, Span(8_000))  # a copy
-    assert (wish.ended, wish.is_due) == (2_500, True)
-    assert math.isnan(wish.seen_by)
+    assert (request.ended, request.is_due) == (2_500, True)
+    assert math.isnan(request.seen_by)
     for how in (MOVED, EXPIRED):  # and nobody has handled it
         history = History()
         history.ended(sent(history, "follow.removed"), how, 9_000, None)
-        (wish,) = history.relations[PAIR].wishes
-        assert (wish.follows, wish.ended, wish.is_due) == (False, 9_000, False)
+        (request,) = history.relations[PAIR].requests
+        assert (request.follows, request.ended, request.is_due) == (False, 9_000, False)
 
 
 def test_a_message_is_heeded_when_a_copy_was_handled_or_after_trouble_its_order() -> None:
@@ -105,14 +106,14 @@ def test_a_message_is_heeded_when_a_copy_was_handled_or_after_trouble_its_order(
     history.ended(message, MOVED, 9_000, None)
     sent(history, "relation.settle")  # it never ends
     history.ended(message, DELETED, 20_000, Span(19_000))
-    (wish,) = history.relations[PAIR].settled_wishes()
-    assert wish.heeded_ms == 20_000
+    (request,) = history.relations[PAIR].settled_requests()
+    assert request.heeded_ms == 20_000
     history = History()
     message, order = sent(history, "follow.added"), sent(history, "relation.settle")
     history.ended(message, DELETED, 2_500, Span(2_100, trouble=1))
     history.ended(order, DELETED, 62_000, Span(61_000))
-    (wish,) = history.relations[PAIR].settled_wishes()
-    assert (wish.ended, wish.seen_by) == (2_500, 62_000)
+    (request,) = history.relations[PAIR].settled_requests()
+    assert (request.ended, request.seen_by) == (2_500, 62_000)
 
 
 @pytest.mark.parametrize(
@@ -138,10 +139,10 @@ def test_a_copy_of_a_dead_letter_may_still_have_its_effect(
             history.ended(letter, DELETED, now_ms, Span(now_ms - 1))
         else:
             history.ended(message, how, now_ms, Span(now_ms - 1) if how == DELETED else None)
-    wishes = history.relations[PAIR].settled_wishes()
+    requests = history.relations[PAIR].settled_requests()
     followed = Sighting(changed_ms, math.inf, follows=FOLLOW, throughout=True)
     unfollowed = Sighting(-math.inf, changed_ms, follows=UNFOLLOW, throughout=True)
-    said = {*contradictions(wishes, [unfollowed, followed], skew_ms=0)}
+    said = {*contradictions(requests, [unfollowed, followed], skew_ms=0)}
     assert (followed in said) is is_said
 
 

@@ -189,7 +189,7 @@ spoil_for(
 )
 spoil_for(
     follows.follows_change_as_they_were_asked_to,
-    {"no order of the wishes explains": a_change_that_nobody_asked_for},
+    {"no order of the requests explains": a_change_that_nobody_asked_for},
 )
 spoil_for(
     rows.follows_are_kept,

@@ -135,17 +135,17 @@ def a_line_of_somebody_muted(world: LongWorld) -> None:
     moment.muted[user] = {line[0]}
 
 
-def a_mute_that_nobody_wished(world: LongWorld) -> None:
+def a_mute_that_nobody_asked_for(world: LongWorld) -> None:
     after = moments(world)[-1]
     after.muted[world.users[0]] = set(world.publishers)
-    after.wished_muted.clear()
+    after.asked_for_mutes.clear()
 
 
-def a_follow_that_nobody_wished(world: LongWorld) -> None:
+def a_follow_that_nobody_asked_for(world: LongWorld) -> None:
     before, after = moments(world)[-2:]
     user = world.users[0]
     before.follows[user], after.follows[user] = set(), set(world.publishers)
-    after.wished.clear()
+    after.asked_for.clear()
 
 
 def spoiled_row(**changes: Any) -> Callable[[LongWorld], None]:
@@ -219,8 +219,8 @@ LOG_SPOILINGS = [
         a_line_of_somebody_muted,
         "and has muted them",
     ),
-    (weeks.follows_stay_as_they_were_wished, a_follow_that_nobody_wished, "was wished"),
-    (weeks.mutes_stay_as_they_were_wished, a_mute_that_nobody_wished, "was wished"),
+    (weeks.follows_stay_as_they_were_asked_for, a_follow_that_nobody_asked_for, "was asked for"),
+    (weeks.mutes_stay_as_they_were_asked_for, a_mute_that_nobody_asked_for, "was asked for"),
     (weeks.deliveries_end_as_they_must, spoiled_row(state="delivering"), "nothing is in its way"),
     (weeks.deliveries_end_as_they_must, spoiled_row(state=STALLED), "has stalled"),
     (weeks.deliveries_end_as_they_must, spoiled_row(state=EXPIRED), "before its time"),

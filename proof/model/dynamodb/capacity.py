@@ -228,8 +228,8 @@ def consumed(request: Mapping[str, Any], charges: Iterable[Charge]) -> dict[str,
 
 def consumed_by_table(request: Mapping[str, Any], charges: Iterable[Charge]) -> dict[str, Any]:
     """Likewise for an answer about several tables, which has a list."""
-    wish = request.get("ReturnConsumedCapacity")
-    if wish not in ("TOTAL", "INDEXES"):
+    wanted = request.get("ReturnConsumedCapacity")
+    if wanted not in ("TOTAL", "INDEXES"):
         return {}
     sums: dict[str, Counter[str | None]] = {}
     for charge in charges:
@@ -238,7 +238,7 @@ def consumed_by_table(request: Mapping[str, Any], charges: Iterable[Charge]) -> 
     answers = []
     for name, parts in sums.items():
         answer: dict[str, Any] = {"TableName": name, "CapacityUnits": float(sum(parts.values()))}
-        if wish == "INDEXES":
+        if wanted == "INDEXES":
             answer["Table"] = {"CapacityUnits": float(parts.pop(None, 0))}
             if parts:
                 answer["GlobalSecondaryIndexes"] = {

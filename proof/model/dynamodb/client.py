@@ -58,10 +58,10 @@ def _description(database: Database, request: Request) -> Answer:
 
 def update_time_to_live(database: Database, request: Request) -> Answer:
     """Items that are there already expire only once they are written again."""
-    wish = request["TimeToLiveSpecification"]
+    wanted = request["TimeToLiveSpecification"]
     table = database.table(request["TableName"])
-    table.ttl = wish["AttributeName"] if wish["Enabled"] else None
-    return {"TimeToLiveSpecification": dict(wish)}
+    table.ttl = wanted["AttributeName"] if wanted["Enabled"] else None
+    return {"TimeToLiveSpecification": dict(wanted)}
 
 
 class Client(client.Client):

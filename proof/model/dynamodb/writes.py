@@ -82,8 +82,8 @@ class Change:
     @property
     def found(self) -> dict[str, Any]:
         """The item that failed the condition, if the request asks for it."""
-        wish = self.request.get("ReturnValuesOnConditionCheckFailure")
-        if wish != "ALL_OLD" or self.old is None:
+        wanted = self.request.get("ReturnValuesOnConditionCheckFailure")
+        if wanted != "ALL_OLD" or self.old is None:
             return {}
         return {"Item": item_to_wire(self.old.item)}
 
@@ -155,12 +155,12 @@ def delete_item(database: Database, request: Request) -> Answer:
 
 
 def _write(database: Database, change: Change) -> Answer:
-    wish = change.request.get("ReturnValues", "NONE")
-    if wish not in ("NONE", "ALL_OLD"):
-        raise Invalid(f"Return values set to invalid value: {wish}")
+    wanted = change.request.get("ReturnValues", "NONE")
+    if wanted not in ("NONE", "ALL_OLD"):
+        raise Invalid(f"Return values set to invalid value: {wanted}")
     charges = _run(database, change)
     answer: Answer = {}
-    if wish == "ALL_OLD" and change.old is not None:
+    if wanted == "ALL_OLD" and change.old is not None:
         answer["Attributes"] = item_to_wire(change.old.item)
     return answer | consumed(change.request, charges)
 
@@ -168,12 +168,12 @@ def _write(database: Database, change: Change) -> Answer:
 def update_item(database: Database, request: Request) -> Answer:
     change, actions = read_update(database, request)
     charges = _run(database, change)
-    wish = request.get("ReturnValues", "NONE")
-    row = change.new if wish.endswith("_NEW") else change.old
+    wanted = request.get("ReturnValues", "NONE")
+    row = change.new if wanted.endswith("_NEW") else change.old
     answer: Answer = {}
-    if wish != "NONE" and row is not None:
+    if wanted != "NONE" and row is not None:
         item = row.item
-        if wish.startswith("UPDATED"):
+        if wanted.startswith("UPDATED"):
             item = project(item, [action.path for action in actions])
         if item:
             answer["Attributes"] = item_to_wire(item)
@@ -216,9 +216,9 @@ def _read_batch(
                     "Supplied AttributeValue has more than one datatypes set, must contain exactly "
                     "one of the supported datatypes"
                 )
-            ((verb, wish),) = wire.items()
+            ((verb, content),) = wire.items()
             read = read_put if verb == "PutRequest" else read_delete
-            change = read(database, {"TableName": name, **wish})
+            change = read(database, {"TableName": name, **content})
             if change.key in keys:
                 raise Invalid("Provided list of item keys contains duplicates")
             keys.add(change.key)

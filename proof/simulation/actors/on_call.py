@@ -17,7 +17,7 @@ from fanfold_cli.dlq.letters import HIDDEN_SECONDS
 from fanfold_cli.terminal import ExpectedError
 from proof.simulation.clients.history import Operation
 from proof.simulation.clients.spans import Span
-from proof.simulation.oracle.follows import Wish
+from proof.simulation.oracle.follows import Asked
 from proof.simulation.world.aws_clients import running
 from proof.simulation.world.commands import PLACE, repeat, run
 from proof.simulation.world.neighbours import is_of_neighbours
@@ -162,9 +162,9 @@ def load_follows(
         history.add(operation)
 
     def load(stack: str) -> None:
-        wishes = [Wish(True, world.clock.now_ms(), is_due=False, is_import=True) for _ in pairs]
-        for pair, wish in zip(pairs, wishes, strict=True):
-            history.relations[pair].wishes.append(wish)
+        requests = [Asked(True, world.clock.now_ms(), is_due=False, is_import=True) for _ in pairs]
+        for pair, request in zip(pairs, requests, strict=True):
+            history.relations[pair].requests.append(request)
         is_done = False
         try:
             seed.seed(edges=file, stack=stack, again=again)
@@ -173,11 +173,11 @@ def load_follows(
             now_ms: float = world.clock.now_ms()
             if not is_done:  # what it has given up may land yet
                 now_ms = max(now_ms, world.scheduler.current.lands_ms)
-            for pair, wish in zip(pairs, wishes, strict=True):
-                asked = history.relations[pair].wishes
-                wish.is_due = is_done and (again or all(each.follows for each in asked))
-                work = Span(wish.begun) if wish.is_due else None
-                history.relations[pair].ends(wish, now_ms, work)
+            for pair, request in zip(pairs, requests, strict=True):
+                asked = history.relations[pair].requests
+                request.is_due = is_done and (again or all(each.follows for each in asked))
+                work = Span(request.begun) if request.is_due else None
+                history.relations[pair].ends(request, now_ms, work)
 
     def try_to(times: int) -> None:
         if operations[0].is_acknowledged or not repeat(world, random, load, times=times):

@@ -15,7 +15,7 @@ from fanfold.ids import split_sort_key
 from fanfold_cli.commands import pause
 from proof.simulation.actors import on_call
 from proof.simulation.clients import requests
-from proof.simulation.oracle.follows import Change, Wish
+from proof.simulation.oracle.follows import Asked, Change
 from proof.simulation.world.commands import repeat
 from proof.simulation.world.world import World
 
@@ -97,7 +97,7 @@ def _put_back(world: World, table: names.Table, undone: _Undone) -> None:
 
 
 def _note_follows(undone: _Undone) -> None:
-    """What a restored row says is wished from now on, by the operator; counts are as they were."""
+    """The operator asks for what a restored row says from now on; counts are as they were."""
     world, now_ms = undone.world, undone.world.clock.now_ms()
     for key in undone.changed:
         row = undone.now.get(key) or undone.then[key]
@@ -105,14 +105,14 @@ def _note_follows(undone: _Undone) -> None:
         world.harmed.undone.add(pair)
         did, does = (_follows(rows.get(key)) for rows in (undone.now, undone.then))
         world.harmed.miscounted[user] += did - does
-        relation, restored = world.history.relations[pair], Wish(does, now_ms, is_import=True)
-        # Messages may have an effect again: later wishes are forgotten.
-        relation.wishes += [
-            Wish(each.follows, now_ms, is_message=True, is_due=False)
-            for each in relation.wishes
+        relation, restored = world.history.relations[pair], Asked(does, now_ms, is_import=True)
+        # Messages may have an effect again: later requests are forgotten.
+        relation.requests += [
+            Asked(each.follows, now_ms, is_message=True, is_due=False)
+            for each in relation.requests
             if each.is_message
         ]
-        relation.wishes.append(restored)
+        relation.requests.append(restored)
         relation.ends(restored, now_ms, None)
         if did is not does:
             world.observer.changes[pair].append(Change(now_ms, does))

@@ -1,4 +1,4 @@
-"""Who comes back over weeks: publishers to ids, users to wishes, operators to what is broken."""
+"""Who comes back over weeks: publishers to ids, users to requests, operators to what is broken."""
 
 from __future__ import annotations
 
@@ -93,18 +93,18 @@ def retract(world: LongWorld, publisher: str, ref_id: str, *, by_queue: bool) ->
 # Users
 
 
-def wish(world: LongWorld, pair: Pair, kind: str, *, by_queue: bool) -> None:
+def ask(world: LongWorld, pair: Pair, kind: str, *, by_queue: bool) -> None:
     """Follow or unfollow."""
     user, publisher = pair
     if by_queue:
         requests.relate_by_queue(world, kind, user, publisher)
-        world.wishes[pair].append(None)
+        world.requests[pair].append(None)
         return
-    place = len(world.wishes[pair])
-    world.wishes[pair].append(None)
+    place = len(world.requests[pair])
+    world.requests[pair].append(None)
     done = requests.relate(world, kind, user, publisher)
     if done.is_acknowledged:
-        world.wishes[pair][place] = kind == "follow"
+        world.requests[pair][place] = kind == "follow"
         world.granted.append((pair, kind, done.begun_ms))
 
 
@@ -117,7 +117,7 @@ def mute(world: LongWorld, pair: Pair, kind: str) -> None:
         world.mutes[pair][place] = kind == "mute"
 
 
-def redrive_an_overtaken_wish(world: LongWorld) -> None:
+def redrive_an_overtaken_request(world: LongWorld) -> None:
     """Send a message again that is older than a request that was granted: it changes nothing."""
     now = world.clock.now_ms()
     young = [each for each in world.granted if now - each[2] < MAX_FIRST_SENT_MS - 2 * HOUR_MS]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fanfold import names
 from fanfold.follows.backfill import OUTBOX_LAG_MS
 from proof.simulation.checks.evidence import ROUNDING_MS, Evidence
-from proof.simulation.checks.reading.shown import follow_wishes, is_excused
+from proof.simulation.checks.reading.shown import follow_requests, is_excused
 from proof.simulation.clients.history import Backfill
 from proof.simulation.faults.faults import MAX_SKEW_MS
 from proof.simulation.oracle.follows import surely
@@ -39,9 +39,9 @@ def nothing_else_is_filled_in(found: Evidence) -> Iterator[str]:
     """Entries of posts from before a follow come only from follows that users asked for."""
     for user, ref_id in sorted(found.only_filled):
         relation = found.history.relations.get((user, found.publishers_of[ref_id]))
-        wishes = relation.wishes if relation else []
+        requests = relation.requests if relation else []
         # Even an unfollow sends an order to settle, which may find a follow of an import.
-        if not found.world.backfill or all(wish.is_import for wish in wishes):
+        if not found.world.backfill or all(request.is_import for request in requests):
             yield f"{user} has {ref_id} of before, and nothing should have brought it."
 
 
@@ -57,11 +57,11 @@ def _known_by_ms(found: Evidence, look: Backfill) -> float:
 
 
 def _is_owed(found: Evidence, look: Backfill) -> bool:
-    wishes = follow_wishes(found, (look.user, look.publisher))
-    if any(wish.is_import for wish in wishes):
+    requests = follow_requests(found, (look.user, look.publisher))
+    if any(request.is_import for request in requests):
         return False
     span = look.begun_ms, look.ended_ms
-    return surely(wishes, *span, skew_ms=found.skew_ms) is True
+    return surely(requests, *span, skew_ms=found.skew_ms) is True
 
 
 def _newest(found: Evidence, look: Backfill, most: int) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Who has an entry, and who has none, by what users wished and publishers were answered alone.
+"""Who has an entry, and who has none, by what users asked for and publishers were answered alone.
 
 The oracle is `proof/simulation/oracle/follows.py`: one order of the user's requests must explain
 all that is seen of a user and a publisher.
@@ -42,7 +42,7 @@ def nobody_gets_what_they_do_not_follow(found: Evidence) -> Iterator[str]:
 
 
 def _sightings(found: Evidence, *, follows: bool) -> Iterator[tuple[Pair, Sighting]]:
-    """The posts that contradict what users wished."""
+    """The posts that contradict what users asked for."""
     for pair, what in found.contradictions:
         if isinstance(what, Sighting) and what.what and what.follows is follows:
             yield pair, what

@@ -20,7 +20,7 @@ from proof.simulation.clients.history import Operation, Pair
 from proof.simulation.clients.readers import Unread
 from proof.simulation.clients.spans import Span
 from proof.simulation.observed.channels import is_channel
-from proof.simulation.oracle.follows import Sighting, Wish, contradictions, surely
+from proof.simulation.oracle.follows import Asked, Sighting, contradictions, surely
 from proof.simulation.world.world import World
 
 # A message is stamped in whole milliseconds, and so are requests; the clocks of a run are finer.
@@ -173,7 +173,7 @@ class Evidence:
     def may_read(self, user: str, ref_id: str) -> bool:
         """Whether a post is an entry of a user's own, or of a channel that they may follow."""
         relation = self.history.relations.get((user, self.in_channels.get(ref_id, "")))
-        is_shared = relation is not None and any(wish.follows for wish in relation.wishes)
+        is_shared = relation is not None and any(request.follows for request in relation.requests)
         return is_shared or (user, ref_id) in self.entries
 
     @cached_property
@@ -237,13 +237,13 @@ class Evidence:
         }
 
     @cached_property
-    def contradictions(self) -> list[tuple[Pair, Wish | Sighting]]:
-        """What of all that was seen does not follow from what users wished, whatever the order."""
+    def contradictions(self) -> list[tuple[Pair, Asked | Sighting]]:
+        """What was seen that no order of the users' requests explains."""
         return [
             (pair, what)
             for pair, relation in self.history.relations.items()
             for what in contradictions(
-                relation.settled_wishes(), self._sightings(*pair), skew_ms=self.skew_ms
+                relation.settled_requests(), self._sightings(*pair), skew_ms=self.skew_ms
             )
         ]
 
@@ -281,7 +281,7 @@ class Evidence:
         return first_ms
 
     def _has_other_edge(self, pair: Pair, begun_ms: float, ended_ms: float) -> bool:
-        """Whether there may have been an edge that nobody wished for: put late, or by accident."""
+        """Whether there may have been an edge that nobody asked for: put late, or by accident."""
         is_late = self.history.relations[pair].has_late_edge(begun_ms, ended_ms)
         return is_late or self.world.harmed.touches(pair, begun_ms, ended_ms)
 
@@ -311,13 +311,13 @@ class Evidence:
     def may_follow(self, pair: Pair, publish: Publish) -> bool:
         """Whether a user ever asked to follow, or has an edge by accident."""
         relation = self.history.relations.get(pair)
-        has_asked = relation is not None and any(wish.follows for wish in relation.wishes)
+        has_asked = relation is not None and any(request.follows for request in relation.requests)
         return has_asked or self.world.harmed.touches(pair, publish.begun_ms, self.seen.at_ms)
 
     def is_sure(self, pair: Pair, sighting: Sighting) -> bool:
-        """Whether wishes alone contradict a sighting, and not only the other ones with them."""
-        wishes = self.history.relations[pair].wishes
-        said = surely(wishes, sighting.begun, sighting.ended, skew_ms=self.skew_ms)
+        """Whether the requests alone contradict a sighting, without the other sightings."""
+        asked = self.history.relations[pair].requests
+        said = surely(asked, sighting.begun, sighting.ended, skew_ms=self.skew_ms)
         return said is (not sighting.follows)
 
     def has_changed(self, ref_id: str) -> bool:

@@ -16,24 +16,25 @@ from proof.simulation.oracle.follows import Sighting, contradictions, sightings_
 
 
 def follows_change_as_they_were_asked_to(found: Evidence) -> Iterator[str]:
-    """Requests are linearizable; a message has one effect, or none after a later wish.
+    """Requests are linearizable; a message has one effect, or none after a later request.
 
-    Every change of a row has to follow from the wishes alone, and every wish that is due from them.
+    The requests alone have to explain every change of a row, and each request that is due has
+    to take effect.
     """
     for (user, publisher), relation in found.history.relations.items():
         changes = sightings_of(found.world.observer.changes[user, publisher])
-        # The row changes while a wish is open, even if deliveries heed that later.
-        wishes = [replace(wish, seen_by=math.nan) for wish in relation.wishes]
-        for what in contradictions(wishes, [*changes], skew_ms=found.skew_ms):
-            yield f"{user} at {publisher}: no order of the wishes explains: {what}."
+        # The row changes while a request is open, even if deliveries heed that later.
+        requests = [replace(request, seen_by=math.nan) for request in relation.requests]
+        for what in contradictions(requests, [*changes], skew_ms=found.skew_ms):
+            yield f"{user} at {publisher}: no order of the requests explains: {what}."
 
 
 def lists_of_follows_are_what_was_asked_for(found: Evidence) -> Iterator[str]:
-    """Whom a user follows, over HTTP at last, is what the wishes and the posts say."""
+    """Whom a user follows, over HTTP at last, is what the requests and the posts say."""
     for (user, publisher), what in found.contradictions:
         if isinstance(what, Sighting) and not what.what:
             listed = "is" if what.follows else "is not"
-            yield f"{publisher} {listed} in the list of {user}, against the wishes."
+            yield f"{publisher} {listed} in the list of {user}, against the requests."
 
 
 def edges_agree_with_the_lists_of_follows(found: Evidence) -> Iterator[str]:

@@ -72,11 +72,11 @@ class Course:
             publisher in self.seen[number].moment.follows.get(user, ())
             for number in range(before[-1], until + 1)
         }
-        wished = any(
-            (user, publisher) in self.seen[number].moment.wished
+        asked_for = any(
+            (user, publisher) in self.seen[number].moment.asked_for
             for number in range(before[-1] + 1, until + 1)
         )
-        return None if wished or len(states) > 1 else states.pop()
+        return None if asked_for or len(states) > 1 else states.pop()
 
 
 def course_of(found: Evidence) -> Course:
@@ -164,7 +164,7 @@ def _came_back(
     if now.retention_ms > before.retention_ms or line[0] not in _visible(before, user):
         return False
     was_raised = any(each.moment.retention_ms < now.retention_ms for each in course.seen[:number])
-    if may_fill and (was_raised or (user, line[0]) in now.wished):
+    if may_fill and (was_raised or (user, line[0]) in now.asked_for):
         return False
     accepted = _accepted(course.seen[number], line[1])
     return any(
@@ -243,32 +243,32 @@ def _had_ended(seen: Seen, ref_id: str) -> bool:
     return bool(ends) and max(ends) < seen.moment.at.lo
 
 
-def follows_stay_as_they_were_wished(found: Evidence) -> Iterator[str]:
-    """A follow changes only if somebody wishes it, and then as it is wished.
+def follows_stay_as_they_were_asked_for(found: Evidence) -> Iterator[str]:
+    """A follow changes only if somebody asks for it, and then as asked.
 
     Old messages change nothing, whatever has become of the tombstone of what overtook them.
     """
     for before, after in pairwise(each.moment for each in course_of(found).seen):
-        for (user, publisher), wanted in _changed(before.follows, after.follows, after.wished):
+        for (user, publisher), wanted in _changed(before.follows, after.follows, after.asked_for):
             has = not wanted
-            yield f"{user} follows {publisher}: {has}, and {wanted} was wished, or left."
+            yield f"{user} follows {publisher}: {has}, and {wanted} was asked for, or left."
 
 
-def mutes_stay_as_they_were_wished(found: Evidence) -> Iterator[str]:
-    """A mute changes only if somebody wishes it: neither a follow nor an unfollow is one."""
+def mutes_stay_as_they_were_asked_for(found: Evidence) -> Iterator[str]:
+    """A mute changes only if somebody asks for it: neither a follow nor an unfollow does."""
     for before, after in pairwise(each.moment for each in course_of(found).seen):
-        for (user, publisher), wanted in _changed(before.muted, after.muted, after.wished_muted):
+        for (user, publisher), wanted in _changed(before.muted, after.muted, after.asked_for_mutes):
             has = not wanted
-            yield f"{user} has muted {publisher}: {has}, and {wanted} was wished, or left."
+            yield f"{user} has muted {publisher}: {has}, and {wanted} was asked for, or left."
 
 
 def _changed(
-    before: dict[str, set[str]], after: dict[str, set[str]], wished: dict[Pair, bool | None]
+    before: dict[str, set[str]], after: dict[str, set[str]], asked_for: dict[Pair, bool | None]
 ) -> Iterator[tuple[Pair, bool]]:
-    """The pairs that are not as they were wished, or as they were; and how they should be."""
+    """The pairs that are not as they were asked for, or as they were; and how they should be."""
     for user in before.keys() & after.keys():
-        for publisher in sorted(before[user] | after[user] | {each for _, each in wished}):
-            wanted = wished.get((user, publisher), publisher in before[user])
+        for publisher in sorted(before[user] | after[user] | {each for _, each in asked_for}):
+            wanted = asked_for.get((user, publisher), publisher in before[user])
             if wanted is not None and (publisher in after[user]) is not wanted:
                 yield (user, publisher), wanted
 

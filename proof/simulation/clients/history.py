@@ -19,7 +19,7 @@ from proof.model.sqs.queues import DELETED
 from proof.simulation.clients.edits import Edits
 from proof.simulation.clients.readers import Readers
 from proof.simulation.clients.spans import Span
-from proof.simulation.oracle.follows import Wish
+from proof.simulation.oracle.follows import Asked
 
 if TYPE_CHECKING:
     from proof.simulation.clients.climbs import Climb
@@ -85,35 +85,35 @@ class PutEdge:
 class Relation:
     """The history of one user and one publisher."""
 
-    wishes: list[Wish] = field(default_factory=list)  # each message, and each try of a request
+    requests: list[Asked] = field(default_factory=list)  # each message, and each try of a request
     # Orders to RELATE: sent, and taken out of the queue. A dead letter does not end.
     orders: list[Span] = field(default_factory=list)
     reconciled: list[Span] = field(default_factory=list)  # invocations that came to their end
     puts: list[PutEdge] = field(default_factory=list)
-    _cut_short: list[Wish] = field(default_factory=list)
+    _cut_short: list[Asked] = field(default_factory=list)
 
-    def ends(self, wish: Wish, now_ms: float, work: Span | None) -> None:
+    def ends(self, request: Asked, now_ms: float, work: Span | None) -> None:
         """A request was answered, or a message was taken out of its queue.
 
         `work` is the invocation that did all of it; without one it was cut short, or failed. Of a
         message that has failed, a copy may end again.
         """
-        wish.ended = now_ms
-        if wish in self._cut_short:
-            self._cut_short.remove(wish)
+        request.ended = now_ms
+        if request in self._cut_short:
+            self._cut_short.remove(request)
         if work:
             self.reconciled.append(Span(work.begun_ms, now_ms))
         else:
-            self._cut_short.append(wish)
+            self._cut_short.append(request)
 
-    def settled_wishes(self) -> list[Wish]:
-        """The wishes, with the time from which on deliveries surely heed them."""
-        for wish in self._cut_short:
-            orders = [order for order in self.orders if wish.begun <= order.begun_ms <= wish.ended]
-            if wish.is_import:  # it sends no orders; another import completes it
-                orders = [Span(wish.begun)]
-            wish.seen_by = self._settled_ms(wish.ended, orders)
-        return self.wishes
+    def settled_requests(self) -> list[Asked]:
+        """The requests, with the time from which on deliveries surely heed them."""
+        for cut in self._cut_short:
+            orders = [each for each in self.orders if cut.begun <= each.begun_ms <= cut.ended]
+            if cut.is_import:  # it sends no orders; another import completes it
+                orders = [Span(cut.begun)]
+            cut.seen_by = self._settled_ms(cut.ended, orders)
+        return self.requests
 
     def has_late_edge(self, begun_ms: float, ended_ms: float) -> bool:
         """Whether an edge that was put late may have been there at some time of an interval.
@@ -129,19 +129,20 @@ class Relation:
     def may_have_changed(self, begun_ms: float, ended_ms: float) -> bool:
         """Whether the edge may have changed at some time of an interval."""
         return self.has_late_edge(begun_ms, ended_ms) or any(
-            wish.begun <= ended_ms and wish.heeded_ms >= begun_ms for wish in self.settled_wishes()
+            each.begun <= ended_ms and each.heeded_ms >= begun_ms
+            for each in self.settled_requests()
         )
 
     def is_unsettled(self) -> bool:
         """Whether its edge may be wrong for good: orders to RELATE are dead letters."""
-        return any(wish.seen_by == math.inf for wish in self.settled_wishes()) or any(
+        return any(request.seen_by == math.inf for request in self.settled_requests()) or any(
             self._is_late(put) and self._read_again_ms(put) == math.inf for put in self.puts
         )
 
     def _is_late(self, put: PutEdge) -> bool:
         return any(
-            not wish.follows and wish.begun <= put.at_ms and wish.ended >= put.work.begun_ms
-            for wish in self.wishes
+            not each.follows and each.begun <= put.at_ms and each.ended >= put.work.begun_ms
+            for each in self.requests
         )
 
     def _read_again_ms(self, put: PutEdge) -> float:
@@ -222,7 +223,7 @@ class History:
     _by_subject: dict[tuple[str, str], list[Operation]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    _wishes: dict[str, tuple[Relation, Wish]] = field(default_factory=dict)  # by message
+    _requests: dict[str, tuple[Relation, Asked]] = field(default_factory=dict)  # by message
     _orders: dict[str, tuple[Relation, Span]] = field(default_factory=dict)
 
     def add(self, operation: Operation) -> None:
@@ -247,14 +248,14 @@ class History:
         fans = (
             user
             for (user, followed), relation in self.relations.items()
-            if followed == publisher and any(wish.follows for wish in relation.wishes)
+            if followed == publisher and any(request.follows for request in relation.requests)
         )
         return len(list(fans)) <= FEW_FOLLOWERS
 
     def is_never_hidden(self, user: str, publisher: str) -> bool:
         """Whether a user never asked for a publisher's posts not to be shown."""
         relation = self.relations.get((user, publisher))
-        is_followed = relation is None or all(wish.follows for wish in relation.wishes)
+        is_followed = relation is None or all(request.follows for request in relation.requests)
         return is_followed and not self.readers.mutes.get((user, publisher))
 
     def tried_to_retract(self, ref_id: str) -> bool:
@@ -291,15 +292,15 @@ class History:
         if queue == names.PUBLISH.name and '"follow.' in message.body:
             content = json.loads(message.body)
             attribute = message.attributes.get(contract.FIRST_SENT_AT, {}).get("StringValue", "")
-            wish = Wish(
+            request = Asked(
                 content["type"] == contract.FOLLOW_ADDED,
                 sent_ms,
                 is_message=True,
                 stamp=first_sent_at(attribute, sent_at=sent_ms),
             )
             relation = self.relations[content["user_id"], content["publisher_id"]]
-            relation.wishes.append(wish)
-            self._wishes[message.id] = relation, wish
+            relation.requests.append(request)
+            self._requests[message.id] = relation, request
         elif queue == f"{names.PUBLISH.name}Dlq" and '"follow.' in message.body:
             self._rejected(message)
         elif queue == names.RELATION.name and f'"{contract.RELATION_SETTLE}"' in message.body:
@@ -321,11 +322,11 @@ class History:
         """PLAN has sent a message to the dead-letter queue, before it is deleted."""
         content, sent_ms = json.loads(message.body), int(message.sent_at * 1000)
         attribute = message.attributes.get(contract.FIRST_SENT_AT, {}).get("StringValue", "")
-        for wish in self.relations[content["user_id"], content["publisher_id"]].wishes:
-            is_rejected = wish.is_message and wish.stamp == first_sent_at(
+        for request in self.relations[content["user_id"], content["publisher_id"]].requests:
+            is_rejected = request.is_message and request.stamp == first_sent_at(
                 attribute, sent_at=sent_ms
             )
-            wish.is_due = wish.is_due and not is_rejected
+            request.is_due = request.is_due and not is_rejected
 
     def ended(self, message: Message, how: str, now_ms: float, work: Span | None) -> None:
         """A message, or a copy of it, was taken out of its queue for good.
@@ -337,14 +338,14 @@ class History:
         self.edits.ended(message, how, now_ms)
         if how == DELETED:
             self._looked(message, now_ms, work)
-        if message.id in self._wishes and not message.dead_letter_source:
-            relation, wish = self._wishes[message.id]
+        if message.id in self._requests and not message.dead_letter_source:
+            relation, request = self._requests[message.id]
             if how == DELETED:
-                del self._wishes[message.id]
+                del self._requests[message.id]
             else:
-                wish.is_due = False
+                request.is_due = False
             is_whole = how == DELETED and work and not work.trouble
-            relation.ends(wish, now_ms, work if is_whole else None)
+            relation.ends(request, now_ms, work if is_whole else None)
         elif message.id in self._orders and how == DELETED:
             relation, order = self._orders[message.id]
             order.ended_ms = min(order.ended_ms, now_ms)

@@ -10,7 +10,7 @@ from fanfold.ids import sort_key, split_sort_key
 from proof.simulation.clients import requests
 from proof.simulation.clients.history import Operation
 from proof.simulation.clients.readers import MUTED, Marking, Unread
-from proof.simulation.oracle.follows import Wish
+from proof.simulation.oracle.follows import Asked
 from proof.simulation.world.world import World
 
 TOO_MANY = 409  # or overtaken, which the answer tells
@@ -26,17 +26,17 @@ def mute(world: World, kind: str, user: str, publisher: str) -> Operation:
     route = contract.MUTE if kind == "mute" else contract.UNMUTE
 
     def is_acknowledged(operation: Operation) -> bool:
-        wish = Wish(kind == "mute", world.clock.now_ms())
-        world.history.readers.mutes[user, publisher].append(wish)
+        request = Asked(kind == "mute", world.clock.now_ms())
+        world.history.readers.mutes[user, publisher].append(request)
         path = {"publisher_id": publisher}
 
         def ended(_status: int) -> None:
-            wish.ended = world.clock.now_ms()
+            request.ended = world.clock.now_ms()
 
         called = requests.call(world, user, route, path=path, ended=ended)
         operation.status, operation.answer = called
-        wish.is_due = operation.status in (200, 204)
-        return wish.is_due or operation.status == TOO_MANY
+        request.is_due = operation.status in (200, 204)
+        return request.is_due or operation.status == TOO_MANY
 
     return requests.operate(world, kind, user, publisher, is_acknowledged)
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from proof.simulation.oracle.follows import Wish
+from proof.simulation.oracle.follows import Asked
 
 if TYPE_CHECKING:
     from proof.simulation.clients.history import Page
@@ -52,8 +52,8 @@ class Unread:
 class Readers:
     """All that readers were answered in a run."""
 
-    # By user and publisher; a wish to follow stands for one to mute.
-    mutes: dict[tuple[str, str], list[Wish]] = field(default_factory=lambda: defaultdict(list))
+    # By user and publisher; a request to follow stands for one to mute.
+    mutes: dict[tuple[str, str], list[Asked]] = field(default_factory=lambda: defaultdict(list))
     ids: list[list[Page]] = field(default_factory=list)  # the pages of readings without content
     listings: list[Listing] = field(default_factory=list)
     markings: list[Marking] = field(default_factory=list)

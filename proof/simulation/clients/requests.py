@@ -13,7 +13,7 @@ from proof.simulation.clients.edits import Edit
 from proof.simulation.clients.history import Attempt, Look, Operation, Page
 from proof.simulation.clients.readers import FOLLOWING, Listing
 from proof.simulation.clients.spans import Span
-from proof.simulation.oracle.follows import Wish
+from proof.simulation.oracle.follows import Asked
 from proof.simulation.world.lambdas import lambdas, queue_url
 from proof.simulation.world.scheduler import Crash
 from proof.simulation.world.world import World
@@ -26,9 +26,9 @@ def relate(world: World, kind: str, user: str, publisher: str) -> Operation:
     route = contract.FOLLOW if kind == "follow" else contract.UNFOLLOW
 
     def is_acknowledged(operation: Operation) -> bool:
-        wish = Wish(kind == "follow", world.clock.now_ms())
+        request = Asked(kind == "follow", world.clock.now_ms())
         relation = world.history.relations[user, publisher]
-        relation.wishes.append(wish)
+        relation.requests.append(request)
         path = {"publisher_id": publisher}
 
         def ended(status: int) -> None:
@@ -36,12 +36,12 @@ def relate(world: World, kind: str, user: str, publisher: str) -> Operation:
             now_ms: float = world.clock.now_ms()
             if not is_whole:  # what it has given up may land yet
                 now_ms = max(now_ms, world.scheduler.current.lands_ms)
-            relation.ends(wish, now_ms, Span(wish.begun) if is_whole else None)
+            relation.ends(request, now_ms, Span(request.begun) if is_whole else None)
 
         clock = world.door_ms()
         operation.status, _ = call(world, user, route, path=path, clock=clock, ended=ended)
-        wish.is_due = operation.status in (200, 204)
-        return wish.is_due
+        request.is_due = operation.status in (200, 204)
+        return request.is_due
 
     return operate(world, kind, user, publisher, is_acknowledged)
 

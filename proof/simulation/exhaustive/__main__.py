@@ -61,8 +61,8 @@ def _named(name: str, sizes: Sizes, *, is_large: bool = False) -> Named:
 SCOPES = (
     *(_named(name, sizes) for name, (_, sizes, _) in deliveries.SCOPES.items()),
     *(
-        _named(name, Sizes(), is_large=len(wishes) > 2)
-        for name, (wishes, _) in relations.SCOPES.items()
+        _named(name, Sizes(), is_large=len(requests) > 2)
+        for name, (requests, _) in relations.SCOPES.items()
     ),
     *(_named(name, Sizes()) for name in posts.SCOPES),
 )

@@ -1,10 +1,10 @@
-"""Scopes of one user and one publisher: wishes by HTTP and by message at once, and RELATE.
+"""Scopes of one user and one publisher: requests by HTTP and by message at once, and RELATE.
 
-The checks know what was wished and answered, and watch each change of the row.
+The checks know what was asked for and answered, and watch each change of the row.
 
 * A request that was answered with success was the state at some time while it was answered.
 * A message takes effect once; and never, once a request with a later stamp was answered.
-* From the answer to a follow on there is its edge, until somebody wishes to unfollow.
+* From the answer to a follow on there is its edge, until somebody asks to unfollow.
 * At each step the publisher is marked as hidden if the follow has ended, and not while it lasts.
 * In the end the edges agree with the row, and the user's count of follows is exact.
 """
@@ -29,8 +29,8 @@ ROUTES = {True: contract.FOLLOW, False: contract.UNFOLLOW}
 TYPES = {True: contract.FOLLOW_ADDED, False: contract.FOLLOW_REMOVED}
 
 
-class Wish(NamedTuple):
-    """To follow or to unfollow; `at` is its stamp in milliseconds after the start."""
+class Ask(NamedTuple):
+    """A request or message to follow or unfollow, stamped `at` milliseconds after the start."""
 
     follows: bool
     at: int
@@ -52,44 +52,44 @@ class Wish(NamedTuple):
         return Letter(names.PUBLISH.name, body, USER, START_MS + self.at)
 
 
-# How far a wish has come.
+# How far a request has come.
 WAITS, UNDER_WAY, ANSWERED, UNANSWERED = range(4)
 
 
 class Course(NamedTuple):
-    """What became of a wish so far."""
+    """What became of a request so far."""
 
     phase: int = WAITS
     came_true: bool = False  # it was the state while it was under way
     changes: int = 0
-    is_alone: bool = True  # no wish to unfollow was under way since it began
+    is_alone: bool = True  # no request to unfollow was under way since it began
 
 
 class Relation(Scope):
-    """The wishes of one user about one publisher."""
+    """The requests of one user about one publisher."""
 
-    wishes: tuple[Wish, ...] = ()
+    requests: tuple[Ask, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._active: dict[int, bool] = {}  # by the number of the table's content
-        self._misshown: dict[tuple[int, int], str] = {}  # likewise, of two tables
+        self._misshown: dict[tuple[int, int], str] = {}  # the same of two tables
 
-    def wish(self, wishes: Iterable[Wish], *, is_followed: bool, faults: int) -> None:
-        """Let the wishes begin at once."""
-        self.wishes = tuple(wishes)
+    def ask(self, requests: Iterable[Ask], *, is_followed: bool, faults: int) -> None:
+        """Let the requests begin at once."""
+        self.requests = tuple(requests)
         if is_followed:
             at = START_MS - HOUR_MS
             event = http(contract.FOLLOW, USER, at=at, path={"publisher_id": PUBLISHER})
             assert not self.run("api", event, at=at).is_failure
-        self.letters = [wish.letter() for wish in self.wishes if wish.by_message]
+        self.letters = [each.letter() for each in self.requests if each.by_message]
         self.ghost = tuple(
-            self._begun(Course(), wish) if wish.by_message else Course() for wish in self.wishes
+            self._begun(Course(), each) if each.by_message else Course() for each in self.requests
         )
-        self.begin([wish.program() for wish in self.wishes if not wish.by_message], faults)
+        self.begin([each.program() for each in self.requests if not each.by_message], faults)
 
-    def _begun(self, course: Course, wish: Wish) -> Course:
-        is_wanted = self.is_active(self.contents) is wish.follows
+    def _begun(self, course: Course, request: Ask) -> Course:
+        is_wanted = self.is_active(self.contents) is request.follows
         return course._replace(phase=UNDER_WAY, came_true=is_wanted)
 
     def is_active(self, contents: Contents) -> bool:
@@ -124,13 +124,13 @@ class Relation(Scope):
         return contents[place] != self.store.empty[place]
 
     def _number(self, happened: Happened) -> int | None:
-        """Which wish an invocation serves; None for RELATE."""
-        for number, wish in enumerate(self.wishes):
+        """Which request an invocation serves; None for RELATE."""
+        for number, request in enumerate(self.requests):
             letter = happened.letter
-            if wish.by_message and letter is not None:
-                if letter.body == wish.letter().body and letter.queue == names.PUBLISH.name:
+            if request.by_message and letter is not None:
+                if letter.body == request.letter().body and letter.queue == names.PUBLISH.name:
                     return number
-            elif not wish.by_message and happened.program.name == wish.name:
+            elif not request.by_message and happened.program.name == request.name:
                 return number
         return None
 
@@ -141,14 +141,14 @@ class Relation(Scope):
         broken = ""
         if number is not None and happened.is_first and courses[number].phase == WAITS:
             courses[number] = courses[number]._replace(phase=UNDER_WAY)
-            if self.wishes[number].follows:
-                others = zip(self.wishes, courses, strict=True)
+            if self.requests[number].follows:
+                others = zip(self.requests, courses, strict=True)
                 is_alone = not any(w.follows is False and c.phase == UNDER_WAY for w, c in others)
                 courses[number] = courses[number]._replace(is_alone=is_alone)
             else:
                 courses = [each._replace(is_alone=False) for each in courses]
-        for each, wish in enumerate(self.wishes):
-            if courses[each].phase == UNDER_WAY and wish.follows in (before, after):
+        for each, request in enumerate(self.requests):
+            if courses[each].phase == UNDER_WAY and request.follows in (before, after):
                 courses[each] = courses[each]._replace(came_true=True)
         if before is not after:
             broken = self._changed(courses, number, after)
@@ -156,33 +156,33 @@ class Relation(Scope):
             broken = broken or self._ended(courses, number, happened)
         broken = broken or self.misshown(happened.after)
         if not broken and not self.has_edge(happened.after):
-            for wish, course in zip(self.wishes, courses, strict=True):
+            for request, course in zip(self.requests, courses, strict=True):
                 is_due = course.phase == ANSWERED and course.is_alone
-                if is_due and wish.follows and not wish.by_message:
-                    broken = f"{wish.name} was answered, and has no edge"
+                if is_due and request.follows and not request.by_message:
+                    broken = f"{request.name} was answered, and has no edge"
         return tuple(courses), broken
 
     def _changed(self, courses: list[Course], number: int | None, follows: bool) -> str:
         if number is None:
             return "RELATE has changed a follow"
-        wish = self.wishes[number]
-        if wish.follows is not follows:
-            return f"{wish.name} has done the opposite"
+        request = self.requests[number]
+        if request.follows is not follows:
+            return f"{request.name} has done the opposite"
         courses[number] = courses[number]._replace(changes=courses[number].changes + 1)
         if courses[number].changes > 1:
-            return f"{wish.name} has taken effect twice"
-        if wish.by_message:
-            for other, course in zip(self.wishes, courses, strict=True):
-                if not other.by_message and other.at > wish.at and course.phase == ANSWERED:
-                    return f"{wish.name} came late, and has undone {other.name}"
+            return f"{request.name} has taken effect twice"
+        if request.by_message:
+            for other, course in zip(self.requests, courses, strict=True):
+                if not other.by_message and other.at > request.at and course.phase == ANSWERED:
+                    return f"{request.name} came late, and has undone {other.name}"
         return ""
 
     def _ended(self, courses: list[Course], number: int, happened: Happened) -> str:
-        wish, course = self.wishes[number], courses[number]
-        if wish.by_message:
+        request, course = self.requests[number], courses[number]
+        if request.by_message:
             if not happened.is_acknowledged or course.phase == ANSWERED:
                 return ""
-            is_late = any(other.at >= wish.at for other in self.wishes if other is not wish)
+            is_late = any(other.at >= request.at for other in self.requests if other is not request)
         else:
             is_late = False
             if happened.died or happened.end is None or happened.end.is_failure:
@@ -191,7 +191,7 @@ class Relation(Scope):
         courses[number] = course._replace(phase=ANSWERED)
         if course.came_true or is_late:
             return ""
-        return f"{wish.name} was answered, and was never the state"
+        return f"{request.name} was answered, and was never the state"
 
     def broken_when_quiet(
         self, contents: Contents, letters: Iterable[Letter], ghost: Hashable
@@ -210,34 +210,34 @@ class Relation(Scope):
         return ""
 
 
-FOLLOW_FIRST = (Wish(True, 1), Wish(False, 3))
-UNFOLLOW_FIRST = (Wish(True, 3), Wish(False, 1))
+FOLLOW_FIRST = (Ask(True, 1), Ask(False, 3))
+UNFOLLOW_FIRST = (Ask(True, 3), Ask(False, 1))
 
 
-def _message(follows: bool, at: int) -> Wish:
-    return Wish(follows, at, by_message=True)
+def _message(follows: bool, at: int) -> Ask:
+    return Ask(follows, at, by_message=True)
 
 
-# By name: the wishes, and whether the user follows at first.
-SCOPES: dict[str, tuple[tuple[Wish, ...], bool]] = {
+# By name: the requests, and whether the user follows at first.
+SCOPES: dict[str, tuple[tuple[Ask, ...], bool]] = {
     "follow, unfollow": (FOLLOW_FIRST, False),
     "unfollow, follow": (UNFOLLOW_FIRST, True),
-    "follow and unfollow at once": ((Wish(True, 1), Wish(False, 1)), False),
+    "follow and unfollow at once": ((Ask(True, 1), Ask(False, 1)), False),
     "message, follow, unfollow": ((_message(True, 0), *FOLLOW_FIRST), False),
     "follow, message, unfollow": ((_message(True, 2), *FOLLOW_FIRST), False),
     "follow, unfollow, message": ((_message(True, 4), *FOLLOW_FIRST), False),
     "message, unfollow, follow": ((_message(True, 0), *UNFOLLOW_FIRST), True),
     "unfollow, message, follow": ((_message(True, 2), *UNFOLLOW_FIRST), True),
     "unfollow, follow, message": ((_message(True, 4), *UNFOLLOW_FIRST), True),
-    "follow, message to unfollow": ((Wish(True, 1), _message(False, 2)), False),
-    "message to unfollow, follow": ((Wish(True, 2), _message(False, 1)), True),
+    "follow, message to unfollow": ((Ask(True, 1), _message(False, 2)), False),
+    "message to unfollow, follow": ((Ask(True, 2), _message(False, 1)), True),
     "two messages": ((_message(True, 1), _message(False, 2)), False),
 }
 
 
 def relation(name: str, *, faults: int = 0) -> Relation:
     """A scope of a relation; only inside `installed()`."""
-    wishes, is_followed = SCOPES[name]
+    requests, is_followed = SCOPES[name]
     scope = Relation(name)
-    scope.wish(wishes, is_followed=is_followed, faults=faults)
+    scope.ask(requests, is_followed=is_followed, faults=faults)
     return scope

@@ -1,7 +1,7 @@
 """A world that lives for sixty days, small: two publishers, a few users, and what only time brings.
 
 On some days somebody acts under faults: publishers use ids again, just before and after they are
-free; users change their minds, mute, and messages of old wishes come again; lanes are paused for
+free; users change their minds, mute, and messages of old requests come again; lanes are paused for
 days, orders and rows are lost for days, the retention is changed. Then all becomes calm,
 everybody reads, and days pass.
 """
@@ -139,7 +139,7 @@ class Life:
     def _first_follows(self, user: str) -> None:
         for publisher in self.world.publishers:
             if self.world.drawn.random() < 0.8:
-                returning.wish(self.world, (user, publisher), "follow", by_queue=False)
+                returning.ask(self.world, (user, publisher), "follow", by_queue=False)
 
     def _drawn_acts(self) -> list[Act]:
         drawn, world = self.world.drawn, self.world
@@ -153,9 +153,9 @@ class Life:
             pair = drawn.choice(world.users), drawn.choice(world.publishers)
             kind = drawn.choice(("follow", "follow", "unfollow"))
             by_queue = drawn.random() < 0.3
-            acts.append(partial(returning.wish, world, pair, kind, by_queue=by_queue))
+            acts.append(partial(returning.ask, world, pair, kind, by_queue=by_queue))
         if drawn.random() < 0.4:
-            acts.append(lambda: returning.redrive_an_overtaken_wish(world))
+            acts.append(lambda: returning.redrive_an_overtaken_request(world))
         if self.hides:
             user, publisher = drawn.choice(world.users), drawn.choice(world.publishers)
             acts.append(partial(self._turn, user, publisher))
@@ -173,7 +173,7 @@ class Life:
         moments = [each for each in self.world.log if isinstance(each, Moment)]
         follows = publisher in moments[-1].follows[user]
         kind = "unfollow" if follows else "follow"
-        returning.wish(self.world, (user, publisher), kind, by_queue=False)
+        returning.ask(self.world, (user, publisher), kind, by_queue=False)
 
     def _use(self, ref_id: str) -> None:
         """Publish or retract under an id that was perhaps used before."""
@@ -274,8 +274,8 @@ KIND = Kind(
         weeks.posts_are_shown_for_their_retention,
         weeks.nobody_is_shown_what_they_did_not_follow,
         weeks.nobody_is_shown_whom_they_do_not_follow,
-        weeks.follows_stay_as_they_were_wished,
-        weeks.mutes_stay_as_they_were_wished,
+        weeks.follows_stay_as_they_were_asked_for,
+        weeks.mutes_stay_as_they_were_asked_for,
         weeks.deliveries_end_as_they_must,
         follows.follows_change_as_they_were_asked_to,
         follows.edges_agree_with_the_lists_of_follows,

@@ -32,7 +32,7 @@ class Letters:
     files: list[Path] = field(default_factory=list)  # which may not exist: a drop was cut short
     # Body and time (epoch ms) of each message that was sent for the first time, by its id.
     origins: dict[str, tuple[str, int]] = field(default_factory=dict)
-    # What was dropped and not restored: bodies with the time of the wish, in epoch ms.
+    # What was dropped and not restored: bodies with the time of the request, in epoch ms.
     lost: list[tuple[str, int]] = field(default_factory=list)
 
     def sent(self, queue: str, message: Message) -> None:

@@ -1,11 +1,11 @@
 """Who follows whom, by what users asked for alone: an oracle for one user and one publisher.
 
-Pure, and said without the product. Times are epoch milliseconds of one true clock; the stamps of
-requests may be off by a known skew.
+It is pure, and knows nothing of the product. Times are epoch milliseconds of one true clock; the
+stamps of requests may be off by a known skew.
 
 * A request takes effect once while it is being answered, or goes on unheard. If it was not
   answered, or a request or message more than a second later has taken effect, perhaps never.
-* A message takes effect once between its sending and its end; or never, if a wish of a later time
+* A message takes effect once between its sending and its end; or never, if what was asked for later
   has taken effect by then, or if it is a dead letter. It ends when a copy of it has been handled,
   or else with its last copy.
 * What a message or an earlier request asks for does not come after the effect of a request that is
@@ -16,7 +16,7 @@ requests may be off by a known skew.
   without leaves what was unfollowed: where somebody has asked for that, perhaps never.
 
 A history is allowed if some order of effects fits everything that was seen (`Sighting`). All such
-orders are followed at once, from one event to the next: at most a few wishes are open at a time.
+orders are followed at once, from one event to the next: at most a few requests are open at a time.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from typing import NamedTuple
 # The clocks that stamp requests agree at least so well (docs/api.md).
 OVERTAKEN_MS = 1_000
 
-_State = tuple[bool, int, int]  # follows; wishes that took effect, and sightings explained, as bits
+_State = tuple[bool, int, int]  # follows; requests in effect, and sightings explained, as bits
 
 
 @dataclass(eq=False)
-class Wish:
-    """A request to follow or unfollow, or a message; without an answer it ends at infinity."""
+class Asked:
+    """A request or message to follow or unfollow; without an answer it ends at infinity."""
 
     follows: bool
     begun: float  # received, or sent
@@ -42,7 +42,7 @@ class Wish:
     is_message: bool = False
     is_due: bool = True  # false for a request without an answer, and for a dead letter
     is_import: bool = False  # it leaves a follow as it is, and earlier messages in effect
-    stamp: float = math.nan  # the time of the wish, where a message was moved since; else `begun`
+    stamp: float = math.nan  # when it was asked for, if the message was moved since; else `begun`
     seen_by: float = math.nan  # when deliveries surely heed it, where that is later than `ended`
 
     def __post_init__(self) -> None:
@@ -78,33 +78,34 @@ class Sighting:
         return f"{state} {when} [{self.begun}, {self.ended}]"
 
 
-def surely(wishes: Sequence[Wish], begun: float, ended: float, *, skew_ms: float) -> bool | None:
+def surely(requests: Sequence[Asked], begun: float, ended: float, *, skew_ms: float) -> bool | None:
     """Whether the user surely follows throughout an interval; false: surely at no time of it.
 
     None: either way.
     """
     for follows in (True, False):
         against = Sighting(begun, ended, follows=not follows)
-        if against in contradictions(wishes, [against], skew_ms=skew_ms):
+        if against in contradictions(requests, [against], skew_ms=skew_ms):
             return follows
     return None
 
 
 def contradictions(
-    wishes: Sequence[Wish], sightings: Sequence[Sighting], *, skew_ms: float
-) -> Iterator[Wish | Sighting]:
+    requests: Sequence[Asked], sightings: Sequence[Sighting], *, skew_ms: float
+) -> Iterator[Asked | Sighting]:
     """Whatever no order of effects explains beside all that came before it.
 
-    A wish: nothing came of it, and something had to. What is told once is left out from then on.
+    A request: nothing came of it, and something had to. What is told once is left out from then on.
     """
-    search = _Search(wishes, skew_ms)
-    for _, phase, number, what in sorted(_events(wishes, sightings), key=lambda event: event[:3]):
+    search = _Search(requests, skew_ms)
+    for _, phase, number, what in sorted(_events(requests, sightings), key=lambda event: event[:3]):
         if not search.passes(phase, number, what):
             yield what
 
 
-# Where some twenty wishes of a relation are open at once, any order of any of them is possible. So
-# many states take a second and 100 MB; one run in ten thousand has more, and would take all memory.
+# Where some twenty requests of a relation are open at once, any order of any of them is possible.
+# This number of states takes a second and 100 MB. One run in ten thousand has more, and would take
+# all memory.
 MOST_STATES = 100_000
 
 # The phases of one instant. Intervals are closed, but for those `throughout`.
@@ -112,11 +113,11 @@ _LIFT, _BEGIN, _END, _PIN = range(4)
 
 
 def _events(
-    wishes: Sequence[Wish], sightings: Sequence[Sighting]
-) -> Iterator[tuple[float, int, int, Wish | Sighting]]:
-    for number, wish in enumerate(wishes):
-        yield wish.begun, _BEGIN, number, wish
-        yield wish.heeded_ms, _END, number, wish
+    requests: Sequence[Asked], sightings: Sequence[Sighting]
+) -> Iterator[tuple[float, int, int, Asked | Sighting]]:
+    for number, request in enumerate(requests):
+        yield request.begun, _BEGIN, number, request
+        yield request.heeded_ms, _END, number, request
     for number, each in enumerate(sightings):
         if not each.throughout:
             yield each.begun, _BEGIN, number, each
@@ -130,34 +131,34 @@ def _events(
 class _Search:
     """All states in which the history may be by now."""
 
-    def __init__(self, wishes: Sequence[Wish], skew_ms: float) -> None:
+    def __init__(self, requests: Sequence[Asked], skew_ms: float) -> None:
         self.states: set[_State] = {(False, 0, 0)}
         self.is_given_up = False
         self.pinned: dict[int, bool] = {}  # by open sighting `throughout`, its state
         self.watched = {True: 0, False: 0}  # bits of the open sightings of this state
-        self.open: dict[int, tuple[int, bool, int]] = {}  # by wish: its bit, state, what is after
-        # By wish, the bits of those that come after it, and of those that excuse it.
-        self.after = [_bits(_is_after(each, wish, skew_ms) for each in wishes) for wish in wishes]
+        self.open: dict[int, tuple[int, bool, int]] = {}  # by number: its bit, state, what is after
+        # By request, the bits of those that come after it, and of those that excuse it.
+        self.after = [_bits(_is_after(each, one, skew_ms) for each in requests) for one in requests]
         # Each change makes the time of the row later than all before, by a millisecond at least.
         self.excuses = [
             _bits(
-                each is not wish and each.stamp >= wish.stamp + least_ms - len(wishes)
-                for each in wishes
-                for least_ms in [_overtaken_ms(wish) - _skew_ms(each, wish, skew_ms)]
+                each is not request and each.stamp >= request.stamp + least_ms - len(requests)
+                for each in requests
+                for least_ms in [_overtaken_ms(request) - _skew_ms(each, request, skew_ms)]
             )
-            for wish in wishes
+            for request in requests
         ]
-        # Which bits still matter, by each wish that has not ended.
+        # Which bits still matter, by each request that has not ended.
         self.needs = {
             number: 1 << number | self.after[number] | self.excuses[number]
-            for number in range(len(wishes))
+            for number in range(len(requests))
         }
 
-    def passes(self, phase: int, number: int, what: Wish | Sighting) -> bool:
+    def passes(self, phase: int, number: int, what: Asked | Sighting) -> bool:
         """Go on to an event; false if no state fits it. It is given up where there are too many."""
         if self.is_given_up:
             return True
-        if isinstance(what, Wish):
+        if isinstance(what, Asked):
             if phase == _BEGIN:
                 self.open[number] = 1 << number, what.follows, self.after[number]
                 return True
@@ -184,10 +185,10 @@ class _Search:
         self.states = {(follows, done, seen & ~bit) for follows, done, seen in kept or self.states}
         return bool(kept)
 
-    def _ends(self, number: int, wish: Wish) -> bool:
+    def _ends(self, number: int, request: Asked) -> bool:
         self._spread()
         kept = self.states
-        if wish.is_due:
+        if request.is_due:
             wanted = 1 << number | self.excuses[number]
             kept = {state for state in kept if state[1] & wanted}
         del self.open[number], self.needs[number]
@@ -200,7 +201,7 @@ class _Search:
         return bool(kept)
 
     def _spread(self) -> None:
-        """Let any of the open wishes take effect now, in any order."""
+        """Let any of the open requests take effect now, in any order."""
         if not self.open:
             return
         pinned = set(self.pinned.values())
@@ -237,24 +238,24 @@ def _bits(flags: Iterable[bool]) -> int:
     return sum(1 << number for number, flag in enumerate(flags) if flag)
 
 
-def _is_after(later: Wish, wish: Wish, skew_ms: float) -> bool:
-    """Whether an effect of one wish surely comes after that of another, if both have one."""
-    if later.begun > wish.ended:
+def _is_after(later: Asked, request: Asked, skew_ms: float) -> bool:
+    """Whether an effect of one request surely comes after that of another, if both have one."""
+    if later.begun > request.ended:
         return True
     if later.is_import:
         return False
-    return later.stamp > wish.stamp + _overtaken_ms(wish) + _skew_ms(later, wish, skew_ms)
+    return later.stamp > request.stamp + _overtaken_ms(request) + _skew_ms(later, request, skew_ms)
 
 
-def _overtaken_ms(wish: Wish) -> float:
-    """How much later something has to be asked for, for the wish to come before it or never."""
-    if wish.is_import:
+def _overtaken_ms(request: Asked) -> float:
+    """How much later something has to be asked for, for the request to come before it or never."""
+    if request.is_import:
         return math.inf
-    return 0 if wish.is_message else OVERTAKEN_MS
+    return 0 if request.is_message else OVERTAKEN_MS
 
 
-def _skew_ms(one: Wish, other: Wish, skew_ms: float) -> float:
-    """By how much the stamps of two wishes may be off; those of messages are true."""
+def _skew_ms(one: Asked, other: Asked, skew_ms: float) -> float:
+    """By how much the stamps of two requests may be off; those of messages are true."""
     return skew_ms * [one.is_message, other.is_message].count(False)
 
 

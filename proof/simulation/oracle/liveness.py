@@ -18,7 +18,7 @@ from fanfold.settings import Settings
 from proof.simulation.checks.evidence import Publish
 from proof.simulation.clients.history import Operation
 from proof.simulation.observed.cloudwatch import BEFORE, MINUTE, SWEPT, Watch
-from proof.simulation.oracle.follows import Wish
+from proof.simulation.oracle.follows import Asked
 
 if TYPE_CHECKING:
     from proof.simulation.world.world import World
@@ -211,16 +211,16 @@ class Liveness:
         }
         for user in history.users():
             relation = history.relations.get((user, publisher))
-            is_due = relation and _surely_follows(relation.wishes, begun_ms)
+            is_due = relation and _surely_follows(relation.requests, begun_ms)
             if is_due and user not in have:
                 yield f"{ref_id} is complete after {SMALL_MINUTES} minutes, and {user} lacks it."
 
 
-def _surely_follows(wishes: Sequence[Wish], before_ms: float) -> bool:
-    """Whether a request to follow was answered before, and every wish for the opposite earlier."""
-    opposite = [wish.ended for wish in wishes if not wish.follows]
+def _surely_follows(requests: Sequence[Asked], before_ms: float) -> bool:
+    """Whether a request to follow was answered before, and every one to unfollow earlier."""
+    opposite = [request.ended for request in requests if not request.follows]
     return any(
-        wish.ended < before_ms and max(opposite, default=0.0) <= wish.begun
-        for wish in wishes
-        if wish.follows and wish.is_due and not wish.is_message
+        request.ended < before_ms and max(opposite, default=0.0) <= request.begun
+        for request in requests
+        if request.follows and request.is_due and not request.is_message
     )

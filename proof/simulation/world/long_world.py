@@ -49,8 +49,8 @@ class Moment:
     shown: dict[str, list[tuple[str, str, str, str]]] = field(default_factory=dict)
     muted: dict[str, set[str]] = field(default_factory=dict)  # publishers by user
     # Of each pair somebody tried to change: what it must be now, or None if that is open.
-    wished: dict[Pair, bool | None] = field(default_factory=dict)
-    wished_muted: dict[Pair, bool | None] = field(default_factory=dict)
+    asked_for: dict[Pair, bool | None] = field(default_factory=dict)
+    asked_for_mutes: dict[Pair, bool | None] = field(default_factory=dict)
     fanouts: dict[str, Fanout] = field(default_factory=dict)
     hindered: set[str] = field(default_factory=set)  # posts that cannot be delivered now
     spoilt: set[str] = field(default_factory=set)  # posts that lost orders, or their row, by now
@@ -79,7 +79,7 @@ class LongWorld(World):
         self.publishers: list[str] = []
         self.attempts: list[Attempt] = []  # that are not in the log yet
         self.copied: list[tuple[Message, float]] = []  # and until when the copy may come
-        self.wishes: dict[Pair, list[bool | None]] = defaultdict(list)  # since the last moment
+        self.requests: dict[Pair, list[bool | None]] = defaultdict(list)  # since the last moment
         self.mutes: dict[Pair, list[bool | None]] = defaultdict(list)  # likewise
         self.granted: list[tuple[Pair, str, int]] = []  # requests: kind, and when they began
         self.unsettled: dict[Pair, float] = {}  # a message of it may yet come, until then
@@ -192,8 +192,8 @@ class LongWorld(World):
         """Describe this moment, before anybody looks."""
         now, now_ms = self.scheduler.now, self.clock.now_ms()
         found = Moment(Between(now_ms, now_ms), self.retention_days * DAY, spoilt=set(self.spoilt))
-        found.wished = {pair: _surely(wishes) for pair, wishes in self.wishes.items()}
-        found.wished_muted = {pair: _surely(wishes) for pair, wishes in self.mutes.items()}
+        found.asked_for = {pair: _surely(requests) for pair, requests in self.requests.items()}
+        found.asked_for_mutes = {pair: _surely(requests) for pair, requests in self.mutes.items()}
         self.mutes.clear()
         letters = " ".join(message.body for _, message in self.dead_letters())
         for user in self.users:
@@ -203,9 +203,9 @@ class LongWorld(World):
                     self.unsettled[user, publisher] = now + KEPT_SECONDS
         for pair, until in self.unsettled.items():
             if self.is_intake_paused or until >= now:
-                found.wished[pair] = None
+                found.asked_for[pair] = None
         if not self.is_intake_paused:
-            self.wishes.clear()
+            self.requests.clear()
         for item in self.fanouts():
             row = from_item(item)
             found.fanouts[row.fanout_id] = row
@@ -215,6 +215,6 @@ class LongWorld(World):
         return found
 
 
-def _surely(wishes: list[bool | None]) -> bool | None:
-    """What is so after these wishes; None if that is open."""
-    return wishes[0] if len(wishes) == 1 else None
+def _surely(requests: list[bool | None]) -> bool | None:
+    """What is so after these requests; None if that is open."""
+    return requests[0] if len(requests) == 1 else None

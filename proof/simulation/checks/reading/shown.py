@@ -1,8 +1,8 @@
-"""Whose posts readers are shown, by what they wished and were answered alone.
+"""Whose posts readers are shown, by what they asked for and were answered alone.
 
 At one moment while a page is answered, it shows all that is there of each publisher, or nothing:
 all of whoever is followed and not muted then. So each page is a sighting of these relations, and
-some order of the wishes has to explain all of them.
+some order of the requests has to explain all of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from proof.simulation.checks.evidence import Evidence
 from proof.simulation.clients.history import Page, Pair
 from proof.simulation.clients.reader_requests import TOO_MANY, is_overtaken
 from proof.simulation.clients.readers import FOLLOWING, MUTED
-from proof.simulation.oracle.follows import Sighting, Wish, contradictions, surely
+from proof.simulation.oracle.follows import Asked, Sighting, contradictions, surely
 
 # After it, an entry is shown: the longest lag of reads, and how long a post that was not found yet
 # is remembered as missing.
@@ -39,13 +39,13 @@ def readers_are_shown_whom_they_follow(found: Evidence) -> Iterator[str]:
     _look_at_lists(found, seen)
     yield from _look_at_pages(found, seen)
     for pair, sightings in seen.follows.items():
-        for each in _unexplained(follow_wishes(found, pair), sightings, skew_ms=found.skew_ms):
+        for each in _unexplained(follow_requests(found, pair), sightings, skew_ms=found.skew_ms):
             does = "follows" if each.follows else "does not follow"
-            yield f"By {each.what}, {pair[0]} {does} {pair[1]}, against the wishes: {each}."
+            yield f"By {each.what}, {pair[0]} {does} {pair[1]}, against the requests: {each}."
     for pair, sightings in seen.mutes.items():
         for each in _unexplained(found.history.readers.mutes[pair], sightings, skew_ms=0):
             has = "has" if each.follows else "has not"
-            yield f"By {each.what}, {pair[0]} {has} muted {pair[1]}, against the wishes: {each}."
+            yield f"By {each.what}, {pair[0]} {has} muted {pair[1]}, against the requests: {each}."
 
 
 def mutes_are_bounded(found: Evidence) -> Iterator[str]:
@@ -59,8 +59,8 @@ def mutes_are_bounded(found: Evidence) -> Iterator[str]:
         if mute.status != TOO_MANY or is_overtaken(mute):
             continue
         others = [
-            wishes
-            for (user, publisher), wishes in readers.mutes.items()
+            requests
+            for (user, publisher), requests in readers.mutes.items()
             if user == mute.user and publisher != mute.subject
         ]
         ended_ms = min(mute.ended_ms, found.seen.at_ms)
@@ -69,19 +69,19 @@ def mutes_are_bounded(found: Evidence) -> Iterator[str]:
             yield f"{mute.user} may not mute {mute.subject}, beside {sum(may)} others."
 
 
-def follow_wishes(found: Evidence, pair: Pair) -> list[Wish]:
-    """The wishes to follow and unfollow; readers heed a change at once, and deliveries later."""
+def follow_requests(found: Evidence, pair: Pair) -> list[Asked]:
+    """The requests to follow and unfollow; readers heed a change at once, and deliveries later."""
     relation = found.history.relations.get(pair)
-    wishes = relation.wishes if relation else []
-    return [replace(wish, seen_by=math.nan) for wish in wishes]
+    requests = relation.requests if relation else []
+    return [replace(request, seen_by=math.nan) for request in requests]
 
 
 def is_hidden(found: Evidence, pair: Pair, begun_ms: float, ended_ms: float) -> bool | None:
     """Whether a publisher is surely hidden throughout an interval; false: surely not; else None."""
     mutes = found.history.readers.mutes.get(pair, [])
     is_muted = surely(mutes, begun_ms, ended_ms, skew_ms=0) if mutes else False
-    wishes = follow_wishes(found, pair)
-    follows = surely(wishes, begun_ms, ended_ms, skew_ms=found.skew_ms)
+    requests = follow_requests(found, pair)
+    follows = surely(requests, begun_ms, ended_ms, skew_ms=found.skew_ms)
     if is_muted or follows is False:
         return True
     return False if follows and is_muted is False else None
@@ -155,13 +155,13 @@ def _look(found: Evidence, seen: _Seen, pair: Pair, page: Page, *, is_shown: boo
             seen.mutes[pair].append(Sighting(*span, follows=False, what=what))
     elif not mutes or surely(mutes, *span, skew_ms=0) is False:
         seen.follows[pair].append(Sighting(*span, follows=False, what=what))
-    elif surely(follow_wishes(found, pair), *span, skew_ms=found.skew_ms):
+    elif surely(follow_requests(found, pair), *span, skew_ms=found.skew_ms):
         seen.mutes[pair].append(Sighting(*span, follows=True, what=what))
 
 
 def _unexplained(
-    wishes: Sequence[Wish], sightings: Sequence[Sighting], *, skew_ms: float
+    requests: Sequence[Asked], sightings: Sequence[Sighting], *, skew_ms: float
 ) -> Iterator[Sighting]:
-    for what in contradictions(wishes, sightings, skew_ms=skew_ms):
+    for what in contradictions(requests, sightings, skew_ms=skew_ms):
         if isinstance(what, Sighting):
             yield what

@@ -79,8 +79,8 @@ def _entries(found: Evidence, climb: Climb) -> Iterator[str]:
 
 def _followed_ms(found: Evidence, user: str, publisher: str) -> float:
     """From when on a user surely follows whom they never unfollow."""
-    wishes = found.history.relations[user, publisher].wishes
-    return min((wish.ended for wish in wishes if wish.is_due), default=math.inf)
+    requests = found.history.relations[user, publisher].requests
+    return min((request.ended for request in requests if request.is_due), default=math.inf)
 
 
 def _low_mark(climb: Climb, keys: Sequence[str]) -> str:

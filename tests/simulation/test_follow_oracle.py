@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from fanfold.follows.relation import Follow, granted
 from proof.simulation.oracle.follows import (
+    Asked,
     Change,
     Sighting,
-    Wish,
     contradictions,
     sightings_of,
     surely,
@@ -29,7 +29,7 @@ FOLLOW, UNFOLLOW = True, False
 
 @dataclass(frozen=True)
 class Try:
-    """A wish and the times at which the service reads and writes the row for it, in units."""
+    """A request and the times at which the service reads and writes the row for it, in units."""
 
     follows: bool
     is_message: bool
@@ -49,15 +49,15 @@ tries = st.builds(
 )
 
 
-def history(tried: list[Try]) -> tuple[list[Change], list[Wish]]:
+def history(tried: list[Try]) -> tuple[list[Change], list[Asked]]:
     """What the product's rule makes of these: each effect reads and writes the row at once."""
-    effects, wishes = [], []
+    effects, requests = [], []
     for number, each in enumerate(tried):
         times = [each.begun + delay for delay in each.delays]
         if not each.is_message:
             times = times[:1]
         # A message is taken out of the queue when it was handled; a copy may come later.
-        wishes.append(Wish(each.follows, each.begun, times[0], is_message=each.is_message))
+        requests.append(Asked(each.follows, each.begun, times[0], is_message=each.is_message))
         effects += [(at, number) for at in times]
     row, changes = Follow(user_id="u", publisher_id="p"), []
     for at, number in sorted(effects):
@@ -69,7 +69,7 @@ def history(tried: list[Try]) -> tuple[list[Change], list[Wish]]:
         if after.is_active is not row.is_active:
             changes.append(Change(at, after.is_active))
         row = after
-    return changes, wishes
+    return changes, requests
 
 
 def message(*, follows: bool, at: int, received: tuple[int, ...] = (0,)) -> Try:
@@ -87,16 +87,16 @@ def request(*, follows: bool, at: int, skew: int = 0) -> Try:
 def test_requests_are_linearizable_and_a_message_takes_effect_once_or_never(
     tried: list[Try],
 ) -> None:
-    changes, wishes = history(tried)
-    assert not [*contradictions(wishes, [*sightings_of(changes)], skew_ms=SKEW_MS)]
+    changes, requests = history(tried)
+    assert not [*contradictions(requests, [*sightings_of(changes)], skew_ms=SKEW_MS)]
 
 
 # The oracle, against all orders of effects
 
 moments = st.integers(0, 5)
 spans = st.tuples(moments, moments).map(sorted)
-a_wish = st.builds(
-    lambda span, **said: Wish(begun=span[0], ended=span[1], **said),
+a_request = st.builds(
+    lambda span, **said: Asked(begun=span[0], ended=span[1], **said),
     spans,
     follows=st.booleans(),
     is_message=st.booleans(),
@@ -110,27 +110,27 @@ a_sighting = st.builds(
 )
 
 
-def lives(wishes: Sequence[Wish], skew_ms: float) -> Iterator[list[tuple[float, bool]]]:
+def lives(requests: Sequence[Asked], skew_ms: float) -> Iterator[list[tuple[float, bool]]]:
     """Every order and time of effects that the rules allow, in halves of a moment.
 
     Between two of them nothing is to be told apart.
     """
-    for count in range(len(wishes) + 1):
-        for order in itertools.permutations(wishes, count):
-            if keeps_the_rules(order, wishes, skew_ms):
+    for count in range(len(requests) + 1):
+        for order in itertools.permutations(requests, count):
+            if keeps_the_rules(order, requests, skew_ms):
                 for times in itertools.product(range(11), repeat=count):
                     at = [half / 2 for half in times]
                     is_in_time = at == sorted(at) and all(
-                        wish.begun <= when <= wish.ended
-                        for wish, when in zip(order, at, strict=True)
+                        request.begun <= when <= request.ended
+                        for request, when in zip(order, at, strict=True)
                     )
                     if is_in_time and all(
-                        is_excused(w, order, at, wishes, skew_ms) for w in wishes
+                        is_excused(each, order, at, requests, skew_ms) for each in requests
                     ):
                         yield [(t, w.follows) for t, w in zip(at, order, strict=True)]
 
 
-def keeps_the_rules(order: Sequence[Wish], wishes: Sequence[Wish], skew_ms: float) -> bool:
+def keeps_the_rules(order: Sequence[Asked], requests: Sequence[Asked], skew_ms: float) -> bool:
     for first, second in itertools.combinations(order, 2):
         if first.begun > second.ended:
             return False
@@ -142,18 +142,18 @@ def keeps_the_rules(order: Sequence[Wish], wishes: Sequence[Wish], skew_ms: floa
 
 
 def is_excused(
-    wish: Wish,
-    order: Sequence[Wish],
+    request: Asked,
+    order: Sequence[Asked],
     at: Sequence[float],
-    wishes: Sequence[Wish],
+    requests: Sequence[Asked],
     skew_ms: float,
 ) -> bool:
-    """Whether a wish took effect, or need not."""
-    if wish in order or not wish.is_due:
+    """Whether a request took effect, or need not."""
+    if request in order or not request.is_due:
         return True
-    margin = skew_ms + len(wishes)
-    return wish.is_message and any(
-        other.begun >= wish.begun - margin and when <= wish.ended
+    margin = skew_ms + len(requests)
+    return request.is_message and any(
+        other.begun >= request.begun - margin and when <= request.ended
         for other, when in zip(order, at, strict=True)
     )
 
@@ -176,81 +176,81 @@ def shows(life: list[tuple[float, bool]], sighting: Sighting) -> bool:
     return sighting.follows in states
 
 
-@given(st.lists(a_wish, max_size=3), st.lists(a_sighting, max_size=3), st.integers(0, 2))
+@given(st.lists(a_request, max_size=3), st.lists(a_sighting, max_size=3), st.integers(0, 2))
 def test_the_oracle_allows_exactly_what_some_order_of_effects_shows(
-    wishes: list[Wish], sightings: list[Sighting], skew_ms: int
+    requests: list[Asked], sightings: list[Sighting], skew_ms: int
 ) -> None:
     is_allowed = any(
-        all(shows(life, sighting) for sighting in sightings) for life in lives(wishes, skew_ms)
+        all(shows(life, sighting) for sighting in sightings) for life in lives(requests, skew_ms)
     )
-    assert is_allowed is (not [*contradictions(wishes, sightings, skew_ms=skew_ms)])
+    assert is_allowed is (not [*contradictions(requests, sightings, skew_ms=skew_ms)])
 
 
-@given(st.lists(a_wish.filter(lambda wish: not wish.is_message), max_size=3), spans)
-def test_surely_means_in_every_order_of_effects(wishes: list[Wish], span: list[int]) -> None:
+@given(st.lists(a_request.filter(lambda request: not request.is_message), max_size=3), spans)
+def test_surely_means_in_every_order_of_effects(requests: list[Asked], span: list[int]) -> None:
     begun, ended = span
     seen = {
         follows
-        for life in lives(wishes, 0)
+        for life in lives(requests, 0)
         for follows in (True, False)
         if shows(life, Sighting(begun, ended, follows))
     }
     wanted = seen.pop() if len(seen) == 1 else None
-    assert surely(wishes, begun, ended, skew_ms=0) is wanted
+    assert surely(requests, begun, ended, skew_ms=0) is wanted
 
 
 # The oracle itself
 
 
 @pytest.mark.parametrize(
-    ("changes", "wishes", "says"),
+    ("changes", "requests", "says"),
     [
         ([(5, FOLLOW)], [], "followed throughout [5, inf]"),
-        ([], [Wish(FOLLOW, 4, 7)], "request to follow [4, 7]"),
-        ([], [Wish(FOLLOW, 4, is_message=True)], "message to follow [4, inf]"),
+        ([], [Asked(FOLLOW, 4, 7)], "request to follow [4, 7]"),
+        ([], [Asked(FOLLOW, 4, is_message=True)], "message to follow [4, inf]"),
         (  # an older message undoes what was answered
             [(1, FOLLOW), (9, UNFOLLOW)],
-            [Wish(FOLLOW, 0, 1), Wish(UNFOLLOW, 2, is_message=True), Wish(FOLLOW, 6, 7)],
+            [Asked(FOLLOW, 0, 1), Asked(UNFOLLOW, 2, is_message=True), Asked(FOLLOW, 6, 7)],
             "not followed throughout [9, inf]",
         ),
         (  # a request that gives way undoes what was answered
             [(3_000, FOLLOW)],
-            [Wish(FOLLOW, 0, 4_000), Wish(UNFOLLOW, 1_500, 1_600)],
+            [Asked(FOLLOW, 0, 4_000), Asked(UNFOLLOW, 1_500, 1_600)],
             "followed throughout [3000, inf]",
         ),
         (  # an import does so after its end
             [(5_000, FOLLOW)],
-            [Wish(FOLLOW, 0, 4_000, is_due=False, is_import=True), Wish(UNFOLLOW, 1_500, 1_600)],
+            [Asked(FOLLOW, 0, 4_000, is_due=False, is_import=True), Asked(UNFOLLOW, 1_500, 1_600)],
             "followed throughout [5000, inf]",
         ),
         (  # an import gives way
             [],
-            [Wish(FOLLOW, 0, 4_000, is_import=True), Wish(UNFOLLOW, 1_500, 1_600)],
+            [Asked(FOLLOW, 0, 4_000, is_import=True), Asked(UNFOLLOW, 1_500, 1_600)],
             "request to follow [0, 4000]",
         ),
     ],
 )
 def test_the_oracle_says_what_contradicts_the_rules(
-    changes: list[tuple[float, bool]], wishes: list[Wish], says: str
+    changes: list[tuple[float, bool]], requests: list[Asked], says: str
 ) -> None:
     seen = sightings_of([Change(*each) for each in changes])
-    (found,) = contradictions(wishes, [*seen], skew_ms=2)
+    (found,) = contradictions(requests, [*seen], skew_ms=2)
     assert str(found) == says
 
 
 @pytest.mark.parametrize(
-    ("changes", "wishes"),
+    ("changes", "requests"),
     [
         (  # the request reads what was there before the message's transaction appears
             [(1, FOLLOW), (6, UNFOLLOW, 5)],
-            [Wish(FOLLOW, 0, 1), Wish(UNFOLLOW, 5, 12, is_message=True), Wish(FOLLOW, 7, 9)],
+            [Asked(FOLLOW, 0, 1), Asked(UNFOLLOW, 5, 12, is_message=True), Asked(FOLLOW, 7, 9)],
         ),
         *(  # an import asks for each follow as it writes it
             (
                 [(3_000, FOLLOW)],
                 [
-                    Wish(FOLLOW, 0, 4_000, is_import=True),
-                    Wish(UNFOLLOW, 1_500, 1_600, is_message=is_message),
+                    Asked(FOLLOW, 0, 4_000, is_import=True),
+                    Asked(UNFOLLOW, 1_500, 1_600, is_message=is_message),
                 ],
             )
             for is_message in (False, True)
@@ -258,25 +258,25 @@ def test_the_oracle_says_what_contradicts_the_rules(
     ],
 )
 def test_the_oracle_leaves_what_transactions_and_imports_may_do(
-    changes: list[tuple[float, bool]], wishes: list[Wish]
+    changes: list[tuple[float, bool]], requests: list[Asked]
 ) -> None:
     seen = sightings_of([Change(*each) for each in changes])
-    assert not [*contradictions(wishes, [*seen], skew_ms=2)]
+    assert not [*contradictions(requests, [*seen], skew_ms=2)]
 
 
 @pytest.mark.parametrize(
-    ("wishes", "follows"),
+    ("requests", "follows"),
     [
         # A message that has ended excuses nothing any more, nor does one that must be late.
-        ([Wish(FOLLOW, 1, 2, is_message=True)], True),
-        ([Wish(FOLLOW, 1, 12, is_message=True)], None),
-        ([Wish(UNFOLLOW, 1, 30, is_message=True), Wish(FOLLOW, 8, 9)], True),
+        ([Asked(FOLLOW, 1, 2, is_message=True)], True),
+        ([Asked(FOLLOW, 1, 12, is_message=True)], None),
+        ([Asked(UNFOLLOW, 1, 30, is_message=True), Asked(FOLLOW, 8, 9)], True),
         # What was asked for is done, but deliveries may heed it later.
-        ([Wish(FOLLOW, 1, 2, is_due=False, seen_by=12), Wish(UNFOLLOW, 3, 4)], False),
-        ([Wish(FOLLOW, 1, 2), Wish(UNFOLLOW, 3, 4, is_message=True, seen_by=12)], None),
+        ([Asked(FOLLOW, 1, 2, is_due=False, seen_by=12), Asked(UNFOLLOW, 3, 4)], False),
+        ([Asked(FOLLOW, 1, 2), Asked(UNFOLLOW, 3, 4, is_message=True, seen_by=12)], None),
     ],
 )
 def test_messages_and_late_deliveries_leave_open_who_surely_follows(
-    wishes: list[Wish], follows: bool | None
+    requests: list[Asked], follows: bool | None
 ) -> None:
-    assert surely(wishes, 10, 20, skew_ms=2) is follows
+    assert surely(requests, 10, 20, skew_ms=2) is follows
