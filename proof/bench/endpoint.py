@@ -55,7 +55,7 @@ class Stub:
         return report["entries"], report["batches"]
 
     def operations(self) -> list[str]:
-        """Likewise, the latest operations."""
+        """The latest operations since the last report."""
         found: list[str] = self._report()["operations"]
         return found
 
@@ -68,7 +68,7 @@ class Stub:
             return json.load(answer)
 
     def items(self) -> tuple[int, list[dict[str, Any]]]:
-        """Likewise, but the items of the batches, sorted by user."""
+        """The number of entries put, and the items of the latest batches, sorted by user."""
         entries, batches = self.written()
         puts = [
             put["PutRequest"]["Item"]

@@ -97,7 +97,7 @@ def _of_tables(operation: str, request: Mapping[str, Any]) -> Iterator[Need]:
         for name in request["RequestItems"]:
             yield Need(f"dynamodb:{operation}", _table(name))
     else:
-        # The index alone: whoever may query the table may not query its indexes, nor the reverse.
+        # The index alone: a right to query the table is none to query its indexes, nor the reverse.
         index = f"/index/{request['IndexName']}" if "IndexName" in request else ""
         yield Need(f"dynamodb:{operation}", _table(request["TableName"]) + index)
 
@@ -116,8 +116,8 @@ def _leading(key: Mapping[str, Any]) -> Context:
 def needs_of_key(need: Need, key: str) -> frozenset[Need]:
     """What a call needs of the key that encrypts its table or queue, by the key's ARN.
 
-    Of a table, whoever writes it needs what DynamoDB lists as its minimum for a principal; whoever
-    reads needs to decrypt the table's own key.
+    To write a table takes what DynamoDB lists as its minimum for a principal. To read it takes
+    the right to decrypt the table's own key.
     """
     service, _, name = need.action.partition(":")
     actions: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ from proof.mutants import listing, running
 from proof.mutants.listing import EQUIVALENT, LIST, SIMULATION, Mutant, Verdict
 
 MIN_SHARE = 0.95
-# The tests that are known to notice something are first run on the code as it is, so many at once.
+# The tests that are known to notice something first run on the code as it is: how many at once.
 BASELINE_TESTS = 20
 BASELINE_SECONDS = 600.0
 

@@ -45,7 +45,7 @@ OPTIONS = (
 TEST_SECONDS = 300.0
 # Of the test that noticed it the last time.
 KNOWN_SECONDS = 30.0
-# A guard that so many do not miss is untested; about the others, tests were asked before.
+# A guard that none of these seeds misses is untested; the others were asked of tests before.
 GUARD_SEEDS, SEEDS = 500, 100
 _NOTHING_RAN = (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED)
 
@@ -159,7 +159,7 @@ def _run(tests: Sequence[str], mutant: Mutant | None, pipe: int) -> None:
 
 
 def attempt(mutant: Mutant, *, seeds: int | None = None) -> Verdict:
-    """Who notices a mutant: whoever did the last time, then its tests, then the simulation.
+    """Who notices a mutant: who did the last time, then its tests, then the simulation.
 
     Of a guard, the simulation alone is asked.
     """

@@ -28,7 +28,7 @@ def copy_with(mutant: Mutant, target: Path) -> None:
 
 
 def catch(mutant: Mutant, *, seeds: int, start: int = 0) -> Verdict:
-    """Run so many seeds on a copy until one has a violation."""
+    """Run seeds on a copy until one has a violation."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         copy_with(mutant, Path(folder))

@@ -54,8 +54,8 @@ class Plan:
     workers: int = 4
     seed: int = 0
     kills: float = 0.0  # share of the invocations that are killed, unless they end before
-    spared: int = 0  # from so many receives of a message on, nobody is killed; 0 for never
-    within: float = KILL_SECONDS  # a killed one dies at a random time of so many seconds
+    spared: int = 0  # receives of a message after which nobody is killed; 0 for never
+    within: float = KILL_SECONDS  # a killed one dies within these seconds, at a random time
     copies: float = 0.0  # share of the messages that are sent twice
 
 

@@ -37,7 +37,7 @@ CHANGES_OF = {
     "follow": "INSERT INTO follows (begun, user, publisher) VALUES (?, ?, ?)",
     "unfollow": "UPDATE follows SET ended = ? WHERE user = ? AND publisher = ? AND ended IS NULL",
 }
-# Whoever has unfollowed a publisher does not see what came before, until the next follow.
+# A user who has unfollowed a publisher does not see what came before, until the next follow.
 TIMELINE = """
 SELECT DISTINCT sort_key FROM posts JOIN follows USING (publisher)
 WHERE user = ?1 AND begun < at AND (ended IS NULL OR ended > at)

@@ -99,7 +99,7 @@ def test_the_repair_raises_a_publisher_no_higher_than_its_edges(
     assert violations(world, KIND.checks) == []
 
 
-def test_an_entry_that_was_lost_comes_again_for_whoever_still_follows(
+def test_an_entry_that_was_lost_comes_again_for_those_who_still_follow(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unfollow = partial(requests.relate, world, "unfollow", publisher=PUBLISHER)

@@ -904,7 +904,7 @@ spoil_for(
 
 
 def _slow(ref_id: str, segments: int) -> Spoil:
-    """A post in so many segments has taken a minute more beside a celebrity."""
+    """A post in `segments` has taken a minute more beside a celebrity."""
 
     def spoil(world: World) -> None:
         world.story = "celebrity"

@@ -123,7 +123,7 @@ def _lines() -> Iterator[str]:
     yield (
         "libidn2 and libunistring are the only ones under the LGPL. They are files of their own in "
         "`pycurl.libs`, which libcurl loads, and are unchanged. Deploying the asset to one's own "
-        "account passes nothing on; whoever gives the asset itself to others passes on these two "
+        "account passes nothing on; those who give the asset itself to others pass on these two "
         "with their licence, as the LGPL asks."
     )
     yield from _table("The TypeScript client", "`dependencies` of its package", of_typescript())

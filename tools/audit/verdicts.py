@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 # Faults that do not concern us, by their id, each with the reason.
 ACCEPTED: Mapping[str, str] = {}
-# So many names are said in one sentence.
+# The most names in one sentence.
 _NAMED = 5
 
 

@@ -174,7 +174,7 @@ def verify(
     """
 
     def key_of(stage: Stage) -> str:
-        # Afresh each time: whoever edits while stages run gets no pass for what was not run.
+        # Afresh each time: what is edited while stages run gets no pass.
         return results.key_of(stage, results.files(ROOT), seeds=seeds, day=day)
 
     def begin(stage: Stage) -> None:

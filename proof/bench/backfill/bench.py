@@ -27,8 +27,8 @@ WAYS = {
     "without both": Way(looks_twice=False, is_careful=False),
     "without backfill": Way(posts=0),
 }
-# Of two races more than one is accepted in time to be missed. So many show fewer than one in a
-# thousand; of the other ways fewer do, as they miss more.
+# Of two races more than one is accepted in time to be missed. This number shows fewer than one in
+# a thousand; the other ways miss more, and need fewer races.
 RACES, OTHER_RACES = 9_000, 500
 SHORT_RACES, SHORT_OTHER_RACES = 300, 60
 CONFIDENCE = 0.95
@@ -127,7 +127,7 @@ def _figures(raced: Raced, warm: Rushes, *, most_missed: float) -> list[Figure]:
             target=most_missed,
             unit="posts",
             better="lower",
-            against=f"at most so many, with {CONFIDENCE:.0%} confidence: {raced.missed} of "
+            against=f"upper bound, with {CONFIDENCE:.0%} confidence: {raced.missed} of "
             f"{raced.raced:,} posts accepted before their follow was answered",
         ),
         Figure(

@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 4 * 60 * 60
 
 @dataclass(frozen=True)
 class Plan:
-    """Follows, evenly over so many seconds, at a capacity; and the followers of the large post.
+    """Follows, evenly over `seconds`, at a capacity; and the followers of the large post.
 
     By default a quarter of 220,000 follows at 40,000 units a second, and of a million followers.
     """

@@ -123,7 +123,7 @@ def _figures(
             3,
             "s",
             "from the API's answer until every container has shown it; by push "
-            f"{push.seconds:,.0f} s until the last follower's entry, likewise",
+            f"{push.seconds:,.0f} s until the last follower's entry",
         ),
         _at_most(
             "warm_page",

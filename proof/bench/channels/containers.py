@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Crowd:
-    """What the pages of so many warm containers saw."""
+    """What the pages of some warm containers saw."""
 
     containers: int
     pages: int
@@ -62,7 +62,7 @@ class Crowd:
 
 
 def crowd(containers: int, seed: int = 0) -> Crowd:
-    """Let so many containers answer pages at random times, in virtual time."""
+    """Let containers answer pages at random times, in virtual time."""
     random, row, now = Random(seed), Row(), [0.0]
     throttled: dict[str, Any] = {"UnprocessedKeys": {row.table: {}}, "Responses": {}}
 

@@ -41,7 +41,7 @@ class Compared:
 
 
 def compared(readers: int, containers: int) -> Compared:
-    """Publish for ten minutes, while so many followers read for the first time since a promotion.
+    """Publish for ten minutes, while followers read for the first time since a promotion.
 
     What their pages take in a stage without channels is not the channel's.
     """

@@ -13,7 +13,7 @@ from proof.model.dynamodb.capacity import READ, WRITE
 from proof.simulation.timed.system import POST
 
 CAPACITY = 40_000
-# So many pages, at times that fall before and after the head is read again.
+# Pages at times that fall before and after the head is read again.
 PAGES, APART_SECONDS = 40, 0.15
 # Longer than a post takes to be visible in every container.
 AT_REST_SECONDS = 10

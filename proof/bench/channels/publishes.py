@@ -15,7 +15,7 @@ from proof.simulation.timed.system import POST
 
 CAPACITY = 40_000
 CONTAINERS = 8
-# Each container is asked for a page about so often, at times of its own.
+# About how often each container is asked for a page, at times of its own.
 ASKED_SECONDS = 0.05
 # They have been asked for so long when the post is published, so their heads differ in age.
 BEFORE_SECONDS = 5.0
@@ -114,7 +114,7 @@ def _units(world: World, publisher: str, post: str) -> tuple[float, float]:
 
 
 def pushed(followers: int) -> Pushed:
-    """Really deliver a post to so many followers."""
+    """Really deliver a post to this number of followers."""
     run = fan_out(Case("push", CAPACITY), followers)
     spent = sum(units for (_, kind), units in run.system.meter.units.items() if kind == WRITE)
     return Pushed(followers, spent, run.written.last_at - run.system.accepted[POST])

@@ -24,7 +24,7 @@ FIXED_LEVELS = (0, 4)
 FOLLOWERS, SHORT_FOLLOWERS = 220_000, 50_000
 LEVELS, SHORT_LEVELS = (4, 8), (4,)
 # Lines of the chart.
-GROWING, ROOM = "write shards that grow", "what so many shards take"
+GROWING, ROOM = "write shards that grow", "what these shards take"
 
 
 @dataclass(frozen=True)

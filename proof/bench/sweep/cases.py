@@ -31,8 +31,8 @@ STEADY_IN_FLIGHT = 11
 AT_ONCE, SHORT_AT_ONCE = 10_000, 1_000
 # How long a healthy world is looked at.
 PATIENCE = 6 * HOUR
-# Of the fan-outs that make up a backlog, so many have a row in the ledger, at even distances. The
-# others only occupy the queue and its workers. SWEEP looks at no fan-out to judge another.
+# How many fan-outs of a backlog have a row in the ledger, at even distances. The others only
+# occupy the queue and its workers. SWEEP looks at no fan-out to judge another.
 WITH_ROWS, SHORT_WITH_ROWS = 4, 1
 OTHERS, SHORT_OTHERS = 150, 40
 # Each has as many kinds of loss: of 15 others, three lose their plan order, three their only

@@ -55,7 +55,7 @@ def peak_mb() -> float:
 
 @dataclass(frozen=True)
 class Ledgers:
-    """What the ledger has: so many open fan-outs of one segment, which wait rightly or are lost."""
+    """What the ledger has: open fan-outs of one segment, which wait rightly or are lost."""
 
     name: str
     open: int
@@ -161,7 +161,7 @@ class _Tables:
         return self._backend(request)
 
     def fill(self, count: int, are_lost: bool, now_ms: int) -> None:
-        """Begin anew with so many open fan-outs, and count from 0."""
+        """Begin anew with this number of open fan-outs, and count from 0."""
         clock, self.meter = Clock(start_ms=now_ms), Meter()
         database, queues = Database(clock), Queues(clock, Hooks(random=Random(0)))
         database.create(*(schema_of(table) for table in names.TABLES))

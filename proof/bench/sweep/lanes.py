@@ -81,7 +81,7 @@ class Queue:
         return order
 
     def end(self, order: Order, seconds: float) -> None:
-        """Delete a message on which a worker spent so many seconds."""
+        """Delete a message on which a worker spent `seconds`."""
         _drop(self.in_flight, order.group)
         self._turn_window()
         self._busy[order.group] += seconds  # type: ignore[assignment]

@@ -73,7 +73,7 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Units that a table, and likewise an index, takes in a second.
+    """Units that a table or an index takes in a second.
 
     A cold on-demand table takes 4,000 writes and 12,000 reads because it has four partitions, so
     it needs no limit of its own; a warm one has more `partitions`. `burst_seconds` is how long
@@ -227,7 +227,7 @@ def consumed(request: Mapping[str, Any], charges: Iterable[Charge]) -> dict[str,
 
 
 def consumed_by_table(request: Mapping[str, Any], charges: Iterable[Charge]) -> dict[str, Any]:
-    """Likewise for an answer about several tables, which has a list."""
+    """The same of an answer about several tables, which has a list."""
     wanted = request.get("ReturnConsumedCapacity")
     if wanted not in ("TOTAL", "INDEXES"):
         return {}

@@ -84,7 +84,7 @@ class Queue:
     delay_seconds: float = 0
     redrive: Redrive | None = None
     tags: dict[str, str] = field(default_factory=dict)
-    # Counts whatever may change which messages wait, so that whoever polls need not look again.
+    # Counts what may change which messages wait, so that a poller need not look again.
     changes: int = 0
     _count: int = 0
     _kept: dict[Message, None] = field(default_factory=dict)  # in the order of arrival

@@ -19,7 +19,7 @@ from proof.simulation.clients.requests import (
 from proof.simulation.world.world import World
 
 MAX_POSTS = 3  # of one publisher, but in a crowd
-# The share of retracted posts that somebody reads before, and again so many seconds later: what
+# The share of retracted posts that somebody reads before, and again some seconds later: what
 # `timeline` keeps, or has not seen yet, it would show for longer than it may.
 READ, AGAIN_SECONDS = 0.5, (5.0, 40.0)
 # The share of posts that are retracted before they are published: more where clients are impatient,

@@ -140,7 +140,7 @@ def _note_levels(undone: _Undone) -> None:
 
 
 def _note_entries(undone: _Undone) -> None:
-    """What was delivered since is delivered again, to whoever follows by then."""
+    """What was delivered since is delivered again, to those who follow by then."""
     for key in undone.changed:
         if key not in undone.then:
             entry = undone.now[key]

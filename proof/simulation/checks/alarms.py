@@ -12,8 +12,8 @@ from proof.simulation.world.world import World
 
 # Faults that no message has to come again for.
 SMALL = {"partial", "duplicated", "skewed", "unsent"}
-# So many edits before their posts may ring the alarm on late messages, one after the other; and so
-# often each is received, before SQS leaves it out of the queue's age.
+# How many edits before their posts may ring the alarm on late messages, one after the other; and
+# how often each is received, before SQS leaves it out of the queue's age.
 EARLY_EDITS = 2
 RECEIVES_IN_AN_AGE = 3
 # A small post waits for a worker of the publish queue and one of the express lane, and for their
@@ -32,8 +32,8 @@ def a_calm_world_rings_no_alarm(found: Evidence) -> Iterator[str]:
     world = found.world
     if world.watch is None or not is_calm(world):
         return
-    # What breaks the contract is a dead letter at once; and so is what SQS has delivered so often,
-    # by copies alone.
+    # What breaks the contract is a dead letter at once; and so is what SQS has delivered too
+    # often, by copies alone.
     copies = world.faults.injected["duplicated"]
     copied = {queue.name for queue, _ in world.dead_letters() if copies >= queue.max_receives}
     # And an edit whose post never came, such as one that was over the rate, after half an hour.

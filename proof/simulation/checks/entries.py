@@ -16,7 +16,7 @@ from proof.simulation.oracle.follows import Sighting
 
 
 def no_acknowledged_follower_is_missed(found: Evidence) -> Iterator[str]:
-    """Whoever surely follows while a post is delivered has its entry, if it was delivered.
+    """Who surely follows while a post is delivered has its entry, if it was delivered.
 
     From the begin of the request or message that was accepted, until the service says `complete`.
     """
@@ -25,9 +25,9 @@ def no_acknowledged_follower_is_missed(found: Evidence) -> Iterator[str]:
 
 
 def nobody_gets_what_they_do_not_follow(found: Evidence) -> Iterator[str]:
-    """Whoever surely does not follow has no entry, and nobody has one twice.
+    """Who surely does not follow has no entry, and nobody has one twice.
 
-    An exception is an edge put late: it is there until whoever put it, or RELATE, reads the row.
+    An exception is an edge put late: it is there until its writer, or RELATE, reads the row.
     """
     for pair, sighting in _sightings(found, follows=True):
         yield f"{_told(found, pair, sighting)}, and has {sighting.what}."
@@ -56,7 +56,7 @@ def _told(found: Evidence, pair: Pair, sighting: Sighting) -> str:
 
 
 def a_last_post_reaches_every_follower_once(found: Evidence) -> Iterator[str]:
-    """Post once more when all is quiescent: it reaches whoever follows, and nobody else.
+    """Post once more when all is quiescent: it reaches all who follow, and nobody else.
 
     The lists of the users themselves say who that is; a dead letter to RELATE excuses its own pair.
     """

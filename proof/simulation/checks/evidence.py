@@ -271,7 +271,7 @@ class Evidence:
     def _completed_ms(self, user: str, ref_id: str) -> float:
         """When the service first said that everything is delivered: it reads no edge any more.
 
-        An entry that a restore has lost is written again only for whoever still follows when its
+        An entry that a restore has lost is written again only for those who still follow when its
         post is delivered again. All others are held to the first delivery, as everywhere.
         """
         observer = self.world.observer
@@ -325,8 +325,8 @@ class Evidence:
 
         A worker with a copy of an order may write on after the delivery is complete. And after the
         ledger was restored without its row, the post is delivered once more, to those who follow
-        then; whoever has unfollowed since the first time keeps an entry that is not counted. So it
-        is the last time that counts here at which the post was complete.
+        then; a user who has unfollowed since the first time keeps an entry that is not counted. So
+        the last time counts here at which the post was complete.
         """
         publish, observer = self.publishes.get(ref_id), self.world.observer
         if publish is None:

@@ -38,7 +38,7 @@ def lists_of_follows_are_what_was_asked_for(found: Evidence) -> Iterator[str]:
 
 
 def edges_agree_with_the_lists_of_follows(found: Evidence) -> Iterator[str]:
-    """Whoever is in a list has a row and an edge of its version, nobody else has; counts are exact.
+    """Who is in a list has a row and an edge of its version, nobody else has; counts are exact.
 
     A dead letter to RELATE excuses its own pair, until the edge is reconciled.
     """

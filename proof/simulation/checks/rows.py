@@ -115,7 +115,7 @@ def edges_lie_where_they_are_read(found: Evidence) -> Iterator[str]:
 
 
 def follows_are_kept(found: Evidence) -> Iterator[str]:
-    """Whoever was answered has a row: a follow without an end, or a tombstone with one."""
+    """Who was answered has a row: a follow without an end, or a tombstone with one."""
     now_ms = found.world.clock.now_ms()
     rows = {
         (row["user_id"]["S"], row["publisher_id"]["S"]): row

@@ -184,7 +184,7 @@ def _accepted(seen: Seen, ref_id: str) -> set[Between]:
 
 
 def posts_are_shown_for_their_retention(found: Evidence) -> Iterator[str]:
-    """Whoever followed before a post was accepted, until its delivery, has it while it lives."""
+    """Who followed before a post was accepted, until its delivery, has it while it lives."""
     course, world = course_of(found), _world(found)
     for ref_id, holder, since in course.posts():
         first = course.delivered(ref_id, holder, since)
@@ -201,14 +201,14 @@ def posts_are_shown_for_their_retention(found: Evidence) -> Iterator[str]:
                 continue
             for user in moment.shown:
                 has_it = any(line[:2] == (holder.publisher, ref_id) for line in moment.shown[user])
-                # Whoever has unfollowed or muted sees it again later.
+                # Who has unfollowed or muted sees it again later.
                 is_shown = holder.publisher in _visible(moment, user)
                 if owed[user] and is_shown and not has_it:
                     yield f"{user} follows {holder.publisher}, and is not shown {ref_id}."
 
 
 def nobody_is_shown_what_they_did_not_follow(found: Evidence) -> Iterator[str]:
-    """Whoever did not follow from before the acceptance until now is not shown the post."""
+    """Who did not follow from before the acceptance until now is not shown the post."""
     course = course_of(found)
     for ref_id, holder, since in course.posts():
         for number in range(since, len(course.seen)):

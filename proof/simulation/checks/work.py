@@ -75,7 +75,7 @@ def book_keeping_is_a_few_units(found: Evidence) -> Iterator[str]:
         return
     for ref_id, publish in found.publishes.items():
         tries = [each for operation in publish.operations for each in operation.tries]
-        # Whoever tries in vain to retract, edit or abandon it is charged too.
+        # Vain tries to retract, edit or abandon it are charged too.
         others = found.history.of("retract", "unsend", "squat", subject=ref_id)
         edits = found.history.edits.by_post.get(ref_id)
         is_touched = bool(others or edits) or ref_id in world.abandoned

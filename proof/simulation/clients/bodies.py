@@ -1,4 +1,4 @@
-"""What the body of a message says, whoever has sent it."""
+"""What the body of a message says."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The history of a run as its callers know it: what they asked for, and what they were answered.
 
-And what becomes of messages, as an eye at the queues sees it.
+It also has what becomes of messages, as seen at the queues.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from proof.simulation.clients.climbs import Climb
 
 Pair = tuple[str, str]  # user, publisher
-# Whoever had at most so many followers ever has small posts: PLAN has seen them all, where it
-# reads four to estimate how many there are.
+# A publisher who never had more followers has small posts: PLAN has seen them all, where it reads
+# four to estimate how many there are.
 FEW_FOLLOWERS = 3
 # How much later than a request to retract it a post may be accepted, and be retracted by it: a
 # second by the clocks that stamp them (docs/api.md), which may differ (`world.DOOR_SKEWS_MS`).
@@ -154,8 +154,8 @@ class Relation:
     def _settled_ms(self, since_ms: float, orders: Iterable[Span]) -> float:
         """When the edge is surely reconciled after work that was cut short.
 
-        By whoever begins after it and comes to an end; at the latest by all of its own orders to
-        RELATE, which were sent before it changed anything.
+        By any invocation that begins after it and comes to an end; at the latest by all of its own
+        orders to RELATE, which were sent before it changed anything.
         """
         by_orders = max((order.ended_ms for order in orders), default=since_ms)
         by_others = min(
@@ -214,7 +214,7 @@ class History:
     climbs: list[Climb] = field(default_factory=list)
     # When posts were published, by `ref_id`, where their publishers said it.
     given_times: dict[str, str] = field(default_factory=dict)
-    feeds: list[list[Page]] = field(default_factory=list)  # likewise, of publishers' own posts
+    feeds: list[list[Page]] = field(default_factory=list)  # of publishers' own posts
     looks: list[Look] = field(default_factory=list)
     edits: Edits = field(default_factory=Edits)
     readers: Readers = field(default_factory=Readers)
@@ -240,7 +240,7 @@ class History:
         return [each for each in among if each.kind in kinds and user in (None, each.user)]
 
     def users(self) -> list[str]:
-        """Whoever tried to follow or unfollow."""
+        """All who tried to follow or unfollow."""
         return sorted({user for user, _ in self.relations})
 
     def has_few_followers(self, publisher: str) -> bool:

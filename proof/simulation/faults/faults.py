@@ -96,11 +96,12 @@ class Faults:
 
     random: Random
     clock: Clock
-    conflicting: Random  # of its own, so that all else of a run stays as it was
-    apart: Random  # likewise
-    freezing: Random  # likewise
-    rare: Random  # likewise
-    giving_up: Random  # likewise
+    # Each of these is of its own, so that all else of a run stays as it was.
+    conflicting: Random
+    apart: Random
+    freezing: Random
+    rare: Random
+    giving_up: Random
     rates: dict[str, float] = field(default_factory=dict)
     injected: Counter[str] = field(default_factory=Counter)
     are_on: bool = True

@@ -39,7 +39,7 @@ PUBLISHER = "p0"
 def live(world: World) -> None:
     """Run the world to its end."""
     world.longest_wait_seconds, world.max_hops = LONGEST_WAIT_SECONDS, MAX_HOPS
-    # With hardly any time to a message, the pages of a ring may take all of it so many times.
+    # With hardly any time to a message, the pages of a ring may take all of it again and again.
     world.time_pressure = 1.0
     # In a lane that is slow as well, one question would still wait when the next one is due.
     world.triggers.seconds_a_message = 0.0

@@ -87,7 +87,7 @@ def _promote(world: World, random: Random, posting: Sequence[str]) -> None:
 def _act_at_once(world: World, random: Random, people: Sequence[str]) -> None:
     """As the head changes, somebody mostly reads, as in a busy service.
 
-    And whoever is not known to follow the publisher of a new channel perhaps does now.
+    Users who are not known to follow the publisher of a new channel perhaps do now.
     """
 
     def act_now(added: str | None) -> None:

@@ -37,7 +37,7 @@ def kind_of(seed: int) -> Kind:
     shares = [kind.share for kind in KINDS]
     # From a generator of its own, so that a new kind changes no run of the others.
     kind = Random(f"{seed} kind").choices(KINDS, shares)[0]
-    # Likewise: all others stay as they were before there were channels.
+    # Also of its own: all others stay as they were before there were channels.
     has_channels = kind is ordinary.KIND and Random(f"{seed} stage").random() < CHANNELS
     return channels.KIND if has_channels else kind
 

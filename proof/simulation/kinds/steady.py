@@ -27,11 +27,11 @@ from proof.simulation.world.world import World
 
 # How far the clock of API Gateway is ahead of that of SQS.
 SKEWS_MS = (0, -150, 150)
-# A fault of so many minutes passes unnoticed: three runs of SWEEP that fail ring.
+# A fault this short passes unnoticed: three runs of SWEEP that fail ring.
 SHORT_MINUTES = 2
 # An operator comes some minutes after an alarm, and at last even without one.
 COMES_MINUTES, AT_LAST_MINUTES = (1, 15), 120
-# What nobody has met after so many minutes, nobody will.
+# Give up waiting for an alarm after these minutes without a failed call.
 IDLE_MINUTES = 15
 # Traffic goes on for so long after the trouble.
 AFTER_MINUTES = 15

@@ -169,7 +169,7 @@ class Life:
         return acts
 
     def _turn(self, user: str, publisher: str) -> None:
-        """Unfollow whoever was followed at the last moment, and the other way round."""
+        """Unfollow those who were followed at the last moment, and the other way round."""
         moments = [each for each in self.world.log if isinstance(each, Moment)]
         follows = publisher in moments[-1].follows[user]
         kind = "unfollow" if follows else "follow"

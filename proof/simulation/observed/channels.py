@@ -1,4 +1,4 @@
-"""Channels in a run: what its stage has of them, and what an eye at its calls sees of them.
+"""Channels in a run: what its stage has of them, and what its calls show of them.
 
 Whose posts lie in a channel is seen as they are put there, and that one is all that its followers
 get as its delivery is complete. When a publisher has a channel is never asked.
@@ -55,9 +55,9 @@ class Channels:
     complete_ms: dict[str, float] = field(default_factory=dict)
     puts: int = 0
     given_up: int = 0  # puts that were refused as often as PLAN tries
-    # Called after a post was put into a publisher's channel, in the turn of whoever put it.
+    # Called after a post was put into a publisher's channel, in the turn of its writer.
     when_put: Callable[[str], object] = lambda _publisher: None
-    # Likewise after a change of the head, with whose channel is the newest, if that one was added.
+    # Called after a change of the head, with the publisher of its newest channel, if one was added.
     when_head_changed: Callable[[str | None], object] = lambda _added: None
     _version: int = 0  # of the head
     _refused: Counter[str] = field(default_factory=Counter)  # since it was put last, by sort key

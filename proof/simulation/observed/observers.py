@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from proof.simulation.world.scheduler import Task
     from proof.simulation.world.world import World
 
-# Whoever changed a row this recently may be about to change it again.
+# A writer that changed a row this recently may be about to change it again.
 RECENT_MS = 30_000
 # PLAN recognizes its own plan by its millisecond; two plans of the same one are both sent.
 SAME_PLAN_SECONDS = 0.1
@@ -85,15 +85,15 @@ class Observer:
     # When the service first said that a post was delivered, and when it first wrote an entry.
     completed_ms: dict[str, float] = field(default_factory=dict)
     entered_ms: dict[tuple[str, str], float] = field(default_factory=dict)  # by user and sort key
-    # When a fan-out first wrote an entry, and when one was first there, likewise.
+    # By user and sort key: when a fan-out first wrote an entry, and when one was first there.
     delivered_ms: dict[tuple[str, str], float] = field(default_factory=dict)
     landed_ms: dict[tuple[str, str], float] = field(default_factory=dict)
     # When it said so last: a post is delivered again if a restore has lost its row in the ledger.
     completed_last_ms: dict[str, float] = field(default_factory=dict)
-    # Whose post each entry is, likewise; and when each post was stored, by `ref_id`.
+    # Whose post each entry is, by user and sort key; and when each post was stored, by `ref_id`.
     publishers: dict[tuple[str, str], str] = field(default_factory=dict)
     posted_ms: dict[str, float] = field(default_factory=dict)
-    # How often each entry was written by a fan-out, and by RELATE after a follow, likewise.
+    # By user and sort key: how often a fan-out wrote an entry, and RELATE after a follow.
     written: Counter[tuple[str, str]] = field(default_factory=Counter)
     filled: Counter[tuple[str, str]] = field(default_factory=Counter)
     # Of those that RELATE was the first to write, when its invocation began.

@@ -143,7 +143,7 @@ LANES = (names.EXPRESS.name, names.BULK.name)
 
 
 def least(state: str, seeds: int) -> int:
-    """How many of so many runs must reach a state; 0 where chance alone may keep all from it."""
+    """How many of these runs must reach a state; 0 where chance alone may keep all from it."""
     expected = STATES[state] * seeds / 10_000
     return int(expected / PART) if expected >= EXPECTED else 0
 

@@ -195,7 +195,7 @@ class Liveness:
         return "deleted_at" in self.world.row(names.POSTS, {"ref_id": {"S": ref_id}})
 
     def _missed(self, ref_id: str, operation: Operation) -> Iterator[str]:
-        """Whoever surely follows, and has no entry of a post that is called complete."""
+        """Who surely follows, and has no entry of a post that is called complete."""
         history, publisher = self.world.history, operation.user
         # An attempt whose answer was lost may have been accepted: the next one is told its time,
         # and who follows between the two need not have the post.

@@ -53,7 +53,7 @@ class Running(Generic[R]):
     def _run(self) -> None:
         try:
             self._ends.append(self._call())
-        except Exception as error:  # noqa: BLE001 - for whoever asks for the result
+        except Exception as error:  # noqa: BLE001 - raised to those who ask for the result
             self._ends.append(error)
         self._has_ended.set()
 
@@ -66,7 +66,7 @@ class Threads(Executor):
     count: int
 
     def submit(self, call: Callable[..., R], /, *args: Any, **more: Any) -> Any:
-        """Call at once: whoever submits single calls submits no more than there are threads."""
+        """Call at once: single calls are never more than there are threads."""
         return Running(self.scheduler, partial(call, *args, **more))
 
     def map(

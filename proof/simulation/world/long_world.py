@@ -80,7 +80,7 @@ class LongWorld(World):
         self.attempts: list[Attempt] = []  # that are not in the log yet
         self.copied: list[tuple[Message, float]] = []  # and until when the copy may come
         self.requests: dict[Pair, list[bool | None]] = defaultdict(list)  # since the last moment
-        self.mutes: dict[Pair, list[bool | None]] = defaultdict(list)  # likewise
+        self.mutes: dict[Pair, list[bool | None]] = defaultdict(list)
         self.granted: list[tuple[Pair, str, int]] = []  # requests: kind, and when they began
         self.unsettled: dict[Pair, float] = {}  # a message of it may yet come, until then
         self.robbed: dict[str, dict[str, Any]] = {}  # rows of posts that were lost

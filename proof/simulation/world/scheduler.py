@@ -122,7 +122,7 @@ class Scheduler:
         return task
 
     def sleep(self, seconds: float = 0.0) -> None:
-        """Let the current task wait at least so many seconds; raises `Crash` if it is to die."""
+        """Let the current task wait at least `seconds`; raises `Crash` if it is to die."""
         self.wait(seconds)
 
     def freeze(self, seconds: float) -> None:
@@ -133,7 +133,7 @@ class Scheduler:
         self.wait(seconds)
 
     def wait(self, seconds: float | None) -> None:
-        """Let the current task wait until it is woken, or for so many seconds."""
+        """Let the current task wait until it is woken, or for `seconds`."""
         task = getcurrent()
         if task.is_dying:
             raise Crash  # the product's clean-up tries to call: a dead process calls nobody

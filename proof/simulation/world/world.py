@@ -146,7 +146,7 @@ class World:
         self.door_skew_ms = self.hasty.choice(DOOR_SKEWS_MS) if self.is_hasty else 0
         if self.is_hasty and self.hasty.random() < OFTEN_COPIED:
             self.faults.rates["duplicated"] = COPIED
-        # Likewise: in some, a person ends deliveries; with the ids, whether it surely was done.
+        # In some, a person ends deliveries; with the ids, whether it surely was done.
         self.ended_by_hand = Random(f"{self.seed} by hand")
         self.is_ended_by_hand = self.ended_by_hand.random() < ENDED_BY_HAND
         self.abandoned: dict[str, bool] = {}

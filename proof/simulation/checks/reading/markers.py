@@ -11,7 +11,7 @@ from proof.simulation.checks.evidence import ROUNDING_MS, Evidence
 from proof.simulation.checks.reading.shown import due_entries, is_excused, is_hidden
 from proof.simulation.clients.readers import Marking, Unread
 
-# An answer counts at most so many.
+# The most that an answer counts.
 MOST_UNREAD = 100
 
 
@@ -33,7 +33,7 @@ def markers_only_move_up(found: Evidence) -> Iterator[str]:
 
 
 def what_is_unread_is_counted(found: Evidence) -> Iterator[str]:
-    """Entries above the marker of whoever is followed and not muted; exactly, in a calm moment."""
+    """Entries above the marker, of publishers followed and not muted; exact in a calm moment."""
     for user, (unread, marker, keys) in found.seen.unread.items():
         above = sum(key > marker for key in keys)
         if (unread.count, unread.has_more) != (min(above, MOST_UNREAD), above > MOST_UNREAD):

@@ -1,7 +1,7 @@
 """Whose posts readers are shown, by what they asked for and were answered alone.
 
 At one moment while a page is answered, it shows all that is there of each publisher, or nothing:
-all of whoever is followed and not muted then. So each page is a sighting of these relations, and
+all of those who are followed and not muted then. So each page is a sighting of these relations, and
 some order of the requests has to explain all of them.
 """
 
@@ -33,7 +33,7 @@ class _Seen:
 
 
 def readers_are_shown_whom_they_follow(found: Evidence) -> Iterator[str]:
-    """All of whoever is followed and not muted, nothing of others: in each page, and each list."""
+    """All of publishers followed and not muted, nothing of others: in each page, and each list."""
     _ = found.seen  # what is read after the run counts too
     seen = _Seen()
     _look_at_lists(found, seen)
