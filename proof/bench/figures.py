@@ -74,7 +74,7 @@ Chart: TypeAlias = Bars | Lines
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class BenchResult:
     """What one bench found. `setting` says how: what was pinned where, how many, how often."""
 
     figures: Sequence[Figure]

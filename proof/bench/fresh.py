@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Answered:
+class FreshAnswer:
     """What a fresh process took, from before the import to after the first answer."""
 
     cpu: float  # seconds, user and system
@@ -19,7 +19,7 @@ class Answered:
     answer: Any
 
 
-def answer(door: str, event: dict[str, Any], **environment: str) -> Answered:
+def answer(door: str, event: dict[str, Any], **environment: str) -> FreshAnswer:
     """Let the `handler` of the module `door` answer the event in a fresh process."""
     child = subprocess.run(
         [sys.executable, "-P", "-m", "proof.bench.child", door],
@@ -29,4 +29,4 @@ def answer(door: str, event: dict[str, Any], **environment: str) -> Answered:
         check=True,
         env={**os.environ, **environment},
     )
-    return Answered(**json.loads(child.stdout.splitlines()[-1]))
+    return FreshAnswer(**json.loads(child.stdout.splitlines()[-1]))

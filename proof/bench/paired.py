@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 from statistics import median
 
-from proof.bench.figures import Bars, Figure, Result, Row
+from proof.bench.figures import Bars, BenchResult, Figure, Row
 from proof.bench.progress import with_progress
 
 # Medians of resampled pairs; the middle 95 % of them are the interval.
@@ -102,14 +102,14 @@ class Rivalry:
 
     def result(
         self, ours: Contestant, theirs: Contestant, beside: Iterable[Contestant], pinned: str
-    ) -> Result:
+    ) -> BenchResult:
         """Measure everybody; the rows and the chart are microseconds of CPU for one unit."""
         bench = self.figure.partition(".")[0]
         found = compare(ours, theirs, rounds=self.rounds, what=bench)
         micros = {ours.name: 1e6 * found.ours, theirs.name: 1e6 * found.theirs}
         for each in with_progress(f"{bench}, beside it", beside):
             micros[each.name] = 1e6 * alone(each, blocks=self.blocks_beside)
-        return Result(
+        return BenchResult(
             figures=[Figure(self.figure, found.ratio, self.target, "x", "higher", self.against)],
             rows=[
                 Row(name, each, "µs", f"of CPU per {self.unit}") for name, each in micros.items()

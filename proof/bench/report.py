@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from proof.bench.charts import draw
-from proof.bench.figures import Figure, Result
+from proof.bench.figures import BenchResult, Figure
 
 # Wide enough for the longest line; a pipe has no width of its own.
 PIPE_COLUMNS = 160
@@ -37,13 +37,13 @@ def wanted(figure: Figure) -> str:
     return f"{bound} {shown(figure.target)} {figure.unit}"
 
 
-def json_lines(results: Iterable[Result]) -> Iterator[str]:
+def json_lines(results: Iterable[BenchResult]) -> Iterator[str]:
     for result in results:
         for figure in result.figures:
             yield json.dumps(figure.as_json())
 
 
-def print_table(results: Iterable[Result], console: Console | None = None) -> None:
+def print_table(results: Iterable[BenchResult], console: Console | None = None) -> None:
     """Print every figure with its target, and the rows that explain it."""
     console = console or Console()
     if not console.is_terminal:
@@ -74,7 +74,7 @@ def machine() -> dict[str, str]:
     }
 
 
-def save(result: Result, folder: Path) -> None:
+def save(result: BenchResult, folder: Path) -> None:
     """Keep the figures as data, and with the rest of the result as a chart and in the README."""
     (folder / DATA).write_text("".join(f"{line}\n" for line in json_lines([result])))
     if result.chart:
@@ -84,7 +84,7 @@ def save(result: Result, folder: Path) -> None:
         readme.write_text(with_result(readme.read_text(), result))
 
 
-def with_result(readme: str, result: Result) -> str:
+def with_result(readme: str, result: BenchResult) -> str:
     """The README with this result between its marks; raises `ValueError` if it has no marks."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -93,7 +93,7 @@ def with_result(readme: str, result: Result) -> str:
     return f"{before}{BEGIN}\n{_as_markdown(result)}\n{END}{after}"
 
 
-def _as_markdown(result: Result) -> str:
+def _as_markdown(result: BenchResult) -> str:
     """A page's part: its rows lack the notes that a run prints."""
     lines = ["| figure | value | target | | against |", "| --- | ---: | --- | --- | --- |"]
     for figure in result.figures:

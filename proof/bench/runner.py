@@ -7,7 +7,7 @@ import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from proof.bench.figures import Result
+from proof.bench.figures import BenchResult
 
 HERE = Path(__file__).parent
 
@@ -21,13 +21,13 @@ def folder(name: str) -> Path:
     return HERE / name.replace("-", "_")
 
 
-def run(name: str, *, short: bool) -> Result:
+def run(name: str, *, short: bool) -> BenchResult:
     """Run one bench in a process that inherits no memory, imports or environment of another."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
         return alone.submit(run_here, name, short=short).result()
 
 
-def run_here(name: str, *, short: bool) -> Result:
+def run_here(name: str, *, short: bool) -> BenchResult:
     module = importlib.import_module(f"proof.bench.{folder(name).name}.bench")
-    result: Result = module.run(short=short)
+    result: BenchResult = module.run(short=short)
     return result

@@ -8,7 +8,7 @@ from fanfold.follows.backfill import POSTS_WHEN_LATE
 from fanfold.settings import Settings
 from proof.bench import runner
 from proof.bench.backfill.races import race
-from proof.bench.backfill.rush import PUBLISHES, Plan, rush
+from proof.bench.backfill.rush import PUBLISHES, RushPlan, rush
 from proof.bench.backfill.system import Way
 
 
@@ -20,7 +20,7 @@ def test_a_short_run_reaches_every_target_and_shows_why_each_rule_is_there() -> 
     # Of 1,000 races.
     assert rows["missed by fan-outs alone"] > 50
     assert rows["missed without both"] > 50
-    assert rows["missed without the second look"] > 2
+    assert rows["missed without the second pass"] > 2
     assert rows["missed believing every page of the last minute"] > 20
     # In a rush a follow brings fewer posts, and waits for minutes at most.
     assert POSTS_WHEN_LATE <= rows["for each follow"] < Settings.backfill
@@ -37,7 +37,7 @@ def test_by_its_rule_a_page_may_be_remembered_for_long() -> None:
 
 
 def test_while_relate_keeps_up_every_follow_brings_all_posts_within_a_second() -> None:
-    calm = Plan(follows=60, seconds=30, capacity=4_000, large=10_000)
+    calm = RushPlan(follows=60, seconds=30, capacity=4_000, large=10_000)
     found = rush(calm)
     assert found.entries == (calm.follows + PUBLISHES) * Settings.backfill
     assert max(*found.waits, *found.other_waits) < 1

@@ -8,7 +8,7 @@ import pytest
 from proof.bench import report, runner
 from proof.bench.__main__ import main
 from proof.bench.charts import draw
-from proof.bench.figures import Bars, Better, Chart, Figure, Lines, Result, Row
+from proof.bench.figures import Bars, BenchResult, Better, Chart, Figure, Lines, Row
 
 BARS = Bars(title="CPU", unit="µs", bars={"ours": 1.4, "theirs": 62.7})
 LINES = Lines(title="Growth", x="followed", y="ms", lines={"ours": [(1, 5.0), (5_000, 5.0)]})
@@ -18,8 +18,8 @@ def figure(value: float, *, better: Better = "higher", target: float = 35) -> Fi
     return Figure("deliver.vs_batch_writer", value, target, "x", better, "batch_writer")
 
 
-def result(value: float = 44.8) -> Result:
-    return Result(
+def result(value: float = 44.8) -> BenchResult:
+    return BenchResult(
         figures=[figure(value)],
         rows=[Row("Fanfold", 1.4, "µs", "an entry")],
         setting={"pinned": "to two cores"},

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from proof.bench import runner
-from proof.bench.shards.rush import Plan, Rush
+from proof.bench.shards.rush import GrowthPlan, GrowthRush
 from proof.simulation.timed.system import PUBLISHER
 
 # A little more than one partition takes, for a little longer than the wait before a growth.
-SMALL = Plan(follows_per_second=1_600, seconds=8, containers=20)
+SMALL = GrowthPlan(follows_per_second=1_600, seconds=8, containers=20)
 
 
 @pytest.mark.slow
@@ -21,7 +21,7 @@ def test_a_short_run_reaches_every_target() -> None:
 
 
 def test_a_rush_is_throttled_until_the_publisher_grows_and_loses_no_acknowledged_follower() -> None:
-    rush = Rush(SMALL)
+    rush = GrowthRush(SMALL)
     counts = rush.run()
     assert counts.offered.total() == pytest.approx(8 * 1_600, rel=0.1)
     assert len(rush.acknowledged) + counts.given_up == counts.offered.total()
@@ -40,7 +40,7 @@ def test_a_rush_is_throttled_until_the_publisher_grows_and_loses_no_acknowledged
 
 @pytest.mark.slow
 def test_relate_leaves_no_second_edge_although_it_learns_of_a_growth_late() -> None:
-    rush = Rush(replace(SMALL, seconds=14))
+    rush = GrowthRush(replace(SMALL, seconds=14))
     counts = rush.run()
     assert len(counts.levels) == 1
     assert counts.reconciled > 500

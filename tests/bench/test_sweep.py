@@ -13,8 +13,8 @@ from proof.bench import runner
 from proof.bench.sweep.bench import live_through
 from proof.bench.sweep.cases import LARGE_SEGMENTS
 from proof.bench.sweep.cost import Ledgers, costs
-from proof.bench.sweep.lanes import NOISY_IN_FLIGHT, Order, Queue
-from proof.bench.sweep.world import PLAN, Case, Post, Traffic
+from proof.bench.sweep.lanes import NOISY_IN_FLIGHT, LaneQueue, Order
+from proof.bench.sweep.world import PLAN, SweepPost, Traffic, WorldCase
 
 
 @pytest.mark.slow
@@ -27,14 +27,14 @@ def test_a_short_run_reaches_every_target() -> None:
 # The queue
 
 
-def queue(*groups: str, is_fair: bool = True) -> Queue:
-    made = Queue(lambda: 0.0, is_fair)
+def queue(*groups: str, is_fair: bool = True) -> LaneQueue:
+    made = LaneQueue(lambda: 0.0, is_fair)
     for number, group in enumerate(groups):
         made.put(Order(number, group))
     return made
 
 
-def taken(queue: Queue, count: int) -> str:
+def taken(queue: LaneQueue, count: int) -> str:
     orders = [queue.take() for _ in range(count)]
     return "".join(order.group for order in orders if order)
 
@@ -56,7 +56,7 @@ def test_noisy_groups_wait_for_quiet_ones_whose_messages_come_in_order() -> None
 
 
 def test_an_order_that_stands_for_many_is_taken_as_often_and_a_purge_drops_what_waits() -> None:
-    busy = Queue(lambda: 0.0)
+    busy = LaneQueue(lambda: 0.0)
     busy.put(Order(0, "a", count=3))
     busy.put(Order(1, "b"))
     busy.put(Order(2, "c"))
@@ -67,10 +67,10 @@ def test_an_order_that_stands_for_many_is_taken_as_often_and_a_purge_drops_what_
 
 # The worlds
 
-LOST_PLAN = Post("plan", "ada", 1, at=5.0, lost=frozenset({PLAN}))
-LOST_SEGMENT = Post("segment", "bob", 1, at=5.0, lost=frozenset({0}))
-LOST_SOME = Post("some", "eve", 16, at=5.0, lost=frozenset(range(3, 16)))
-QUIET = Case(name="quiet", others=(LOST_PLAN, LOST_SEGMENT, LOST_SOME), days=1)
+LOST_PLAN = SweepPost("plan", "ada", 1, at=5.0, lost=frozenset({PLAN}))
+LOST_SEGMENT = SweepPost("segment", "bob", 1, at=5.0, lost=frozenset({0}))
+LOST_SOME = SweepPost("some", "eve", 16, at=5.0, lost=frozenset(range(3, 16)))
+QUIET = WorldCase(name="quiet", others=(LOST_PLAN, LOST_SEGMENT, LOST_SOME), days=1)
 # Half an hour of the bulk lane.
 BUSY = replace(QUIET, traffic=(Traffic(0.0, "celebrity", 6 * LARGE_SEGMENTS),))
 
@@ -91,7 +91,7 @@ def test_asking_does_not_wait_for_the_end_of_a_backlog_and_counts_what_is_sent_a
     assert [round(each) for each in found.minutes] == [3, 8, 10]
     assert found.extra_percent == 0.0
     # What waits rightly is asked about after 8, 15 and 29 minutes, ten messages each.
-    waiting = replace(BUSY, others=(Post("waiting", "celebrity", 64, at=1.0),))
+    waiting = replace(BUSY, others=(SweepPost("waiting", "celebrity", 64, at=1.0),))
     assert live_through(waiting).extra_percent == pytest.approx(100 * 30 / 65)
 
 

@@ -20,7 +20,7 @@ from proof.model.dynamodb.capacity import PROVISIONED, Reason, throttled
 from proof.model.iam import LEADING_KEYS, SOURCE_FUNCTION, Need, arn, needs
 from proof.simulation.clients.requests import call, send
 from proof.simulation.kinds.undisturbed import calm
-from proof.simulation.observed.channels import Stage
+from proof.simulation.observed.channels import ChannelSettings
 from proof.simulation.world import aws_clients
 from proof.simulation.world.aws_clients import running, tables_of
 from proof.simulation.world.lambdas import BY_HAND, installed, queue_url
@@ -87,7 +87,7 @@ def walk(transport: str) -> Record:
         # reader's row has marks for.
         world.sample_edges, world.max_hidden, world.max_muted = 2, 1, 1
         world.backfill, world.retention_days = 2, 30
-        world.channels.stage = Stage(threshold=BY_HAND)
+        world.channels.stage = ChannelSettings(threshold=BY_HAND)
         world.run(lambda world: world.start_client("walker", lambda: Walk(world).all()))
     return record
 

@@ -11,7 +11,7 @@ from fanfold.timeline.unread import UnreadCount
 from proof.simulation.checks import backfills
 from proof.simulation.checks.reading import markers, shown
 from proof.simulation.clients import reader_requests, requests
-from proof.simulation.clients.history import Backfill
+from proof.simulation.clients.history import BackfillPass
 from proof.simulation.clients.readers import MUTED, Listing, Marking
 from proof.simulation.world.world import World
 from tests.simulation.spoilings import (
@@ -114,14 +114,14 @@ def a_count_that_is_wrong(world: World) -> Any:
 # Backfills
 
 
-@spoils(backfills.a_new_follow_brings_the_newest_posts, "first look for bob at p0 has missed")
-@spoils(backfills.a_new_follow_brings_the_newest_posts, "second look for bob at p0 has missed")
+@spoils(backfills.a_new_follow_brings_the_newest_posts, "first pass for bob at p0 has missed")
+@spoils(backfills.a_new_follow_brings_the_newest_posts, "second pass for bob at p0 has missed")
 def a_look_that_brings_nothing(world: World) -> None:
     world.backfill = 5
     now_ms = world.clock.now_ms() + 60_000
     for is_second in (False, True):
-        look = Backfill("bob", PUBLISHER, now_ms, now_ms, now_ms, is_second)
-        world.history.backfills.append(look)
+        done = BackfillPass("bob", PUBLISHER, now_ms, now_ms, now_ms, is_second)
+        world.history.backfills.append(done)
     for user, key in [*world.observer.landed_ms]:
         if user == "bob" and key.endswith(SENT):
             del world.observer.landed_ms[user, key]

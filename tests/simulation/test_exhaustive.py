@@ -18,13 +18,13 @@ from proof.mutants import listing
 from proof.mutants.simulated import copy_with
 from proof.simulation.exhaustive import posts
 from proof.simulation.exhaustive.__main__ import SCOPES, Named, explore
-from proof.simulation.exhaustive.calls import Call
-from proof.simulation.exhaustive.deliveries import REF_ID, Delivery, delivery
+from proof.simulation.exhaustive.calls import AwsCall
+from proof.simulation.exhaustive.deliveries import REF_ID, DeliveryScope, delivery
 from proof.simulation.exhaustive.doors import Sizes, installed
-from proof.simulation.exhaustive.relations import Ask, Relation, relation
+from proof.simulation.exhaustive.relations import Ask, RelationScope, relation
 from proof.simulation.exhaustive.scopes import Scope
 from proof.simulation.exhaustive.search import one_by_one, search
-from proof.simulation.exhaustive.states import Kind, Letter, Step
+from proof.simulation.exhaustive.states import Letter, Step, StepKind
 from proof.simulation.exhaustive.store import Contents
 
 
@@ -63,9 +63,9 @@ def test_one_fault_at_any_step_breaks_nothing() -> None:
     assert len(found.ends) > 1  # in some of them SWEEP has still to come
 
 
-def two_plans(faults: int) -> Delivery:
+def two_plans(faults: int) -> DeliveryScope:
     """So small that its schedules can be gone through one by one."""
-    scope = Delivery("two plans")
+    scope = DeliveryScope("two plans")
     scope.accept(0)
     (order,) = scope.letters
     scope.letters.append(order._replace(copy=1))
@@ -173,20 +173,20 @@ def test_each_of_these_guards_is_missed(
 
 
 def write(scope: Scope, contents: Contents, operation: str, **request: Any) -> Contents:
-    call = Call.of("dynamodb", operation, json.loads(json.dumps(request)))
+    call = AwsCall.of("dynamodb", operation, json.loads(json.dumps(request)))
     after = scope.store.apply(contents, call)
     assert after.contents != contents, after.answer
     return after.contents
 
 
-def delivered() -> tuple[Delivery, Contents]:
+def delivered() -> tuple[DeliveryScope, Contents]:
     """A scope of a delivery that has come to its end."""
     scope = delivery("planned")
     assert not scope.broken_at_end(scope.first)
     return scope, scope.contents
 
 
-def of_row(scope: Delivery, expression: str, **values: Any) -> dict[str, Any]:
+def of_row(scope: DeliveryScope, expression: str, **values: Any) -> dict[str, Any]:
     given = {f":{name}": value for name, value in values.items()}
     return {
         "TableName": names.FANOUTS.name,
@@ -232,13 +232,13 @@ def test_an_end_that_is_not_complete_and_a_dead_letter_are_noticed() -> None:
     assert "dead letters" in scope.broken_when_quiet(contents, [letter], None)
     assert "delivering" in scope.broken_when_quiet(scope.first.contents, [], None)
     (task,) = scope.first.tasks
-    begun = scope.steps.take(scope.first, Step(task, Kind.DONE, begins=False))[1]
+    begun = scope.steps.take(scope.first, Step(task, StepKind.DONE, begins=False))[1]
     reopened = begun._replace(before=contents, after=scope.first.contents)
     assert "open again" in scope.remember(True, reopened)[1]
     assert "not in the ledger" in scope.broken_when_quiet(scope.store.empty, [], True)
 
 
-def followed() -> tuple[Relation, Contents]:
+def followed() -> tuple[RelationScope, Contents]:
     scope = relation("unfollow, follow")
     return scope, scope.contents
 
@@ -257,16 +257,16 @@ def test_an_edge_without_a_row_and_a_wrong_count_are_noticed() -> None:
     assert "the count is [2]" in scope.broken_when_quiet(counted, [], None)
 
 
-def first_of(scope: Relation, name: str) -> Any:
+def first_of(scope: RelationScope, name: str) -> Any:
     """A step of the request of this name, as the checks see one."""
     tasks = {scope.programs.places[task.place].program.name: task for task in scope.first.tasks}
-    step = Step(tasks[name], Kind.DONE, begins=False)
+    step = Step(tasks[name], StepKind.DONE, begins=False)
     return scope.steps.take(scope.first, step)[1]
 
 
 @pytest.mark.usefixtures("doors")
 def test_changes_that_no_request_explains_are_noticed() -> None:
-    scope = Relation("one request")
+    scope = RelationScope("one request")
     scope.ask([Ask(True, 1)], is_followed=False, faults=0)
     begun = first_of(scope, "follow at 1")
     following = {"user_id": {"S": "u"}, "publisher_id": {"S": "p"}, "state": {"S": "followed"}}
@@ -301,7 +301,7 @@ def test_an_edit_undone_a_post_that_is_back_and_an_untrue_answer_are_noticed() -
         for task in scope.first.tasks
         if scope.programs.places[task.place].program.name == "edit at 1"
     )
-    edited = scope.steps.take(scope.first, Step(task, Kind.DONE, begins=False))[1]
+    edited = scope.steps.take(scope.first, Step(task, StepKind.DONE, begins=False))[1]
     assert scope.remember(None, edited) == (None, "")
 
     def told(before: Contents, after: Contents) -> str:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fanfold.follows.relation import Follow, granted
 from proof.simulation.oracle.follows import (
     Asked,
-    Change,
+    RowChange,
     Sighting,
     contradictions,
     sightings_of,
@@ -49,7 +49,7 @@ tries = st.builds(
 )
 
 
-def history(tried: list[Try]) -> tuple[list[Change], list[Asked]]:
+def history(tried: list[Try]) -> tuple[list[RowChange], list[Asked]]:
     """What the product's rule makes of these: each effect reads and writes the row at once."""
     effects, requests = [], []
     for number, each in enumerate(tried):
@@ -67,7 +67,7 @@ def history(tried: list[Try]) -> tuple[list[Change], list[Asked]]:
         asked_at, by_message = stamp + 10, each.is_message
         after = granted(row, each.follows, asked_at=asked_at, by_message=by_message, now=at + 10)
         if after.is_active is not row.is_active:
-            changes.append(Change(at, after.is_active))
+            changes.append(RowChange(at, after.is_active))
         row = after
     return changes, requests
 
@@ -233,7 +233,7 @@ def test_surely_means_in_every_order_of_effects(requests: list[Asked], span: lis
 def test_the_oracle_says_what_contradicts_the_rules(
     changes: list[tuple[float, bool]], requests: list[Asked], says: str
 ) -> None:
-    seen = sightings_of([Change(*each) for each in changes])
+    seen = sightings_of([RowChange(*each) for each in changes])
     (found,) = contradictions(requests, [*seen], skew_ms=2)
     assert str(found) == says
 
@@ -260,7 +260,7 @@ def test_the_oracle_says_what_contradicts_the_rules(
 def test_the_oracle_leaves_what_transactions_and_imports_may_do(
     changes: list[tuple[float, bool]], requests: list[Asked]
 ) -> None:
-    seen = sightings_of([Change(*each) for each in changes])
+    seen = sightings_of([RowChange(*each) for each in changes])
     assert not [*contradictions(requests, [*seen], skew_ms=2)]
 
 

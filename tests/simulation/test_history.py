@@ -11,7 +11,7 @@ import pytest
 from fanfold import contract, names
 from proof.model.sqs.messages import Message
 from proof.model.sqs.queues import DELETED, EXPIRED, MOVED
-from proof.simulation.clients.history import Attempt, History, Operation, PutEdge, Relation
+from proof.simulation.clients.history import History, Operation, PutEdge, Relation, RetractAttempt
 from proof.simulation.clients.spans import Span
 from proof.simulation.oracle.follows import Asked, Sighting, contradictions
 
@@ -149,7 +149,7 @@ def test_a_copy_of_a_dead_letter_may_still_have_its_effect(
 POST = "p0-1"
 
 
-def asked_to_retract(*attempts: Attempt, published_ms: int = 0) -> History:
+def asked_to_retract(*attempts: RetractAttempt, published_ms: int = 0) -> History:
     history = History()
     history.add(Operation("publish", "p0", POST, begun=1, begun_ms=published_ms))
     retract = Operation("retract", "p0", POST, begun=0, begun_ms=0)
@@ -161,18 +161,18 @@ def asked_to_retract(*attempts: Attempt, published_ms: int = 0) -> History:
 @pytest.mark.parametrize(
     ("attempts", "published_ms", "has_tried"),
     [
-        ([Attempt(0, 404, is_over=True)], 0, False),
-        ([Attempt(0, 404, is_over=False)], 0, True),  # it may still land
+        ([RetractAttempt(0, 404, is_over=True)], 0, False),
+        ([RetractAttempt(0, 404, is_over=False)], 0, True),  # it may still land
         # An attempt that goes on retracts what was there before it, and nothing later.
         *(
-            ([Attempt(10, status), Attempt(20, 404, is_over=True)], 0, True)
+            ([RetractAttempt(10, status), RetractAttempt(20, 404, is_over=True)], 0, True)
             for status in (0, 204, 502)
         ),
-        ([Attempt(10, 204), Attempt(20, 404)], 1_500, False),
+        ([RetractAttempt(10, 204), RetractAttempt(20, 404)], 1_500, False),
     ],
 )
 def test_a_request_has_retracted_nothing_only_if_it_is_over_and_was_answered_404(
-    attempts: list[Attempt], published_ms: int, has_tried: bool
+    attempts: list[RetractAttempt], published_ms: int, has_tried: bool
 ) -> None:
     assert (
         asked_to_retract(*attempts, published_ms=published_ms).tried_to_retract(POST) is has_tried

@@ -49,11 +49,11 @@ from proof.simulation.checks import (
 from proof.simulation.checks.reading import timelines, upwards
 from proof.simulation.clients import climbs, requests
 from proof.simulation.clients.edits import Edit
-from proof.simulation.clients.history import Look, Page
+from proof.simulation.clients.history import Page, PostRead
 from proof.simulation.kinds import broken, operated
 from proof.simulation.kinds.drawn import KINDS
 from proof.simulation.observed.cloudwatch import Watch
-from proof.simulation.oracle.follows import Change
+from proof.simulation.oracle.follows import RowChange
 from proof.simulation.oracle.liveness import Liveness
 from proof.simulation.world.aws_clients import BotoClient
 from proof.simulation.world.lambdas import dlq_url, installed, queue_url
@@ -166,7 +166,7 @@ def an_acknowledged_follow_gone_whole(world: World) -> None:
 
 
 def a_change_that_nobody_asked_for(world: World) -> None:
-    world.observer.changes["ann", PUBLISHER].append(Change(world.clock.now_ms(), False))
+    world.observer.changes["ann", PUBLISHER].append(RowChange(world.clock.now_ms(), False))
 
 
 spoil_for(
@@ -601,9 +601,9 @@ def _shown(ref_id: str, publisher: str) -> dict[str, Any]:
 
 
 def _looked(ref_id: str, found: dict[str, Any] | None) -> Spoil:
-    """Tell of one more look at a post by itself."""
-    return lambda world: world.history.looks.append(
-        Look("ann", ref_id, world.clock.now_ms(), found)
+    """Tell of one more read of a post by itself."""
+    return lambda world: world.history.post_reads.append(
+        PostRead("ann", ref_id, world.clock.now_ms(), found)
     )
 
 

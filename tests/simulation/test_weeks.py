@@ -23,8 +23,8 @@ from proof.simulation.checks import judge, weeks
 from proof.simulation.checks.evidence import Evidence
 from proof.simulation.clients import requests
 from proof.simulation.kinds.weeks import KIND, live
-from proof.simulation.observed.channels import Stage
-from proof.simulation.oracle.ids import DAY, Attempt, Between, Holder, Id, Wanted
+from proof.simulation.observed.channels import ChannelSettings
+from proof.simulation.oracle.ids import DAY, Between, Holder, Id, IdAttempt, WantedPost
 from proof.simulation.world import skipped_sweeps, triggers
 from proof.simulation.world.lambdas import installed, lambdas
 from proof.simulation.world.long_world import LongWorld, Moment
@@ -78,7 +78,7 @@ def last_shown(world: LongWorld) -> tuple[Moment, str, tuple[str, str, str, str]
 
 
 def an_answer_that_nothing_explains(world: LongWorld) -> None:
-    attempt = next(each for each in world.log if isinstance(each, Attempt) and each.status == 202)
+    attempt = next(each for each in world.log if isinstance(each, IdAttempt) and each.status == 202)
     attempt.status = 410
 
 
@@ -365,7 +365,7 @@ def test_sweep_runs_again_as_soon_as_something_is_due() -> None:
 
 def test_sweep_removes_a_demoted_channel_of_a_stage_that_gives_none() -> None:
     world = LongWorld(SEED)
-    world.channels.stage = Stage(threshold=0)
+    world.channels.stage = ChannelSettings(threshold=0)
     world.scheduler._due.clear()
     world.scheduler.at(1_000_000.0, lambda: None)
     put_demoted_channel(world, until=world.clock.now_ms() // 1000 + 120)
@@ -374,15 +374,15 @@ def test_sweep_removes_a_demoted_channel_of_a_stage_that_gives_none() -> None:
 
 # What an id stands for
 
-POST = Wanted("ada", "first")
+POST = WantedPost("ada", "first")
 RETENTION = 7 * DAY
 
 
-def attempt(kind: str, at: float, status: int, **more: Any) -> Attempt:
+def attempt(kind: str, at: float, status: int, **more: Any) -> IdAttempt:
     wanted = None if kind in ("retract", "unsend") else more.pop("wanted", POST)
     publisher = more.pop("publisher", "ada")
     at *= DAY
-    return Attempt(
+    return IdAttempt(
         kind, publisher, "r", Between(at, at), at, at, wanted=wanted, status=status,
         retention_ms=RETENTION, **more,
     )  # fmt: skip
@@ -416,7 +416,7 @@ def test_an_answer_about_an_id_is_explained_by_those_before(
 def test_a_message_that_waits_may_find_the_row_before_it_deleted() -> None:
     known = Id()
     assert not list(known.settle(attempt("publish", 0, 202)))
-    late = attempt("send", 20, 0, publisher="eve", wanted=Wanted("eve", "second"))
+    late = attempt("send", 20, 0, publisher="eve", wanted=WantedPost("eve", "second"))
     late.done = 22 * DAY
     assert not list(known.settle(late))
     assert {state.publisher for state in known.states if isinstance(state, Holder)} == {
@@ -430,7 +430,7 @@ def test_a_retraction_that_comes_too_late_lets_a_message_of_before_find_the_row(
     known = Id()
     for each in (attempt("publish", 0, 202), attempt("retract", 21.5, 404)):
         assert not list(known.settle(each))
-    late = attempt("send", 20, 0, publisher="eve", wanted=Wanted("eve", "second"))
+    late = attempt("send", 20, 0, publisher="eve", wanted=WantedPost("eve", "second"))
     late.done = 22 * DAY
     assert not list(known.settle(late))
     assert {state.publisher for state in known.states if state} == {"ada", "eve"}
@@ -439,7 +439,7 @@ def test_a_retraction_that_comes_too_late_lets_a_message_of_before_find_the_row(
 def test_a_message_that_waited_may_have_been_refused_under_a_shorter_retention() -> None:
     outcomes = {}
     for shortest in (RETENTION, 30 * DAY):
-        known, old = Id(), Wanted("ada", "first", times.to_text(0))
+        known, old = Id(), WantedPost("ada", "first", times.to_text(0))
         late = attempt("send", 8, 0, wanted=old, shortest_ms=shortest)
         late.retention_ms, late.done = 30 * DAY, 20 * DAY
         assert not list(known.settle(late))

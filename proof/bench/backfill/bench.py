@@ -15,14 +15,14 @@ from fanfold.budgets import RELATION_PERCENT, WRITER_MEMORY_MB, Budget
 from fanfold_cli.cost.publish import Publish
 from fanfold_cli.terminal import duration
 from proof.bench.backfill.races import Raced, race
-from proof.bench.backfill.rush import SMALL, Found, Plan, rush
+from proof.bench.backfill.rush import SMALL, RushPlan, RushResult, rush
 from proof.bench.backfill.system import Way
-from proof.bench.figures import Figure, Lines, Result, Row
+from proof.bench.figures import BenchResult, Figure, Lines, Row
 from proof.bench.progress import with_progress
 
 OURS = Way()
 WAYS = {
-    "without the second look": Way(looks_twice=False),
+    "without the second pass": Way(looks_twice=False),
     "believing every page of the last minute": Way(is_careful=False, remembers_seconds=60),
     "without both": Way(looks_twice=False, is_careful=False),
     "without backfill": Way(posts=0),
@@ -39,9 +39,9 @@ MOST_PERCENT = RELATION_PERCENT + 0.5
 # cost` says for a large one, until its first worker starts.
 SMALL_SECONDS, START_SECONDS = 1.0, 1.0
 # At a small capacity, small publishes half a second apart want more than the others leave.
-SHORT = Plan(follows=7_340, seconds=200, capacity=4_000, large=100_000, apart_seconds=1.0)
+SHORT = RushPlan(follows=7_340, seconds=200, capacity=4_000, large=100_000, apart_seconds=1.0)
 # Tables as new take a tenth of what the budget divides.
-COLD = Plan(follows=11_000, seconds=30, capacity=40_000, large=100_000, is_cold=True)
+COLD = RushPlan(follows=11_000, seconds=30, capacity=40_000, large=100_000, is_cold=True)
 SHORT_COLD = replace(COLD, follows=1_000, seconds=20, large=20_000)
 
 
@@ -49,15 +49,15 @@ SHORT_COLD = replace(COLD, follows=1_000, seconds=20, large=20_000)
 class Rushes:
     """A rush with and without its follows."""
 
-    plan: Plan
-    beside: Found
-    alone: Found
+    plan: RushPlan
+    beside: RushResult
+    alone: RushResult
 
 
-def run(*, short: bool) -> Result:
+def run(*, short: bool) -> BenchResult:
     """Run races in the product's way and in worse ones, and rushes with and without follows."""
     races, others = (SHORT_RACES, SHORT_OTHER_RACES) if short else (RACES, OTHER_RACES)
-    plan, cold = (SHORT, SHORT_COLD) if short else (Plan(), COLD)
+    plan, cold = (SHORT, SHORT_COLD) if short else (RushPlan(), COLD)
     # In parallel: time is virtual, so one cannot slow down another.
     with ProcessPoolExecutor(mp_context=get_context("fork")) as processes:
         rushes = {
@@ -72,7 +72,7 @@ def run(*, short: bool) -> Result:
             Rushes(each, *(found.result() for found in both))
             for each, both in with_progress("rushes", rushes.items())
         )
-    return Result(
+    return BenchResult(
         figures=_figures(raced, warm, most_missed=SHORT_MOST_MISSED if short else MOST_MISSED),
         rows=[
             Row("missed", raced.missed, "posts", f"of {raced.raced:,} accepted before the answer"),
@@ -167,7 +167,7 @@ def _figures(raced: Raced, warm: Rushes, *, most_missed: float) -> list[Figure]:
     ]
 
 
-def large_seconds(plan: Plan) -> float:
+def large_seconds(plan: RushPlan) -> float:
     """The objective of bulk: what its share of the capacity takes, and a moment to begin."""
     memory_mb = WRITER_MEMORY_MB[names.LIBCURL]
     return Publish.to(plan.large, Budget.of(plan.capacity), memory_mb=memory_mb).seconds + (
@@ -196,7 +196,7 @@ def _rows(rushes: Rushes) -> list[Row]:
     ]
 
 
-def _other_rows(beside: Found, alone: Found) -> list[Row]:
+def _other_rows(beside: RushResult, alone: RushResult) -> list[Row]:
     return [
         Row(
             "another follow's wait for its posts",

@@ -18,7 +18,7 @@ WITHIN_SECONDS = 1.0
 OTHERS, BEFORE_SECONDS = 3, 3.0
 # How late a post reaches the outbox: log-normal, and one in a hundred takes more than a second.
 LAG_MEDIAN_SECONDS, LAG_SIGMA = 0.1, 1.0
-# By then, the last second look is over.
+# By then, the last second pass is over.
 SECOND_LOOK_SECONDS = 30.0
 CAPACITY = 4_000
 

@@ -26,7 +26,7 @@ PATIENCE_SECONDS = 4 * 60 * 60
 
 
 @dataclass(frozen=True)
-class Plan:
+class RushPlan:
     """Follows, evenly over `seconds`, at a capacity; and the followers of the large post.
 
     By default a quarter of 220,000 follows at 40,000 units a second, and of a million followers.
@@ -45,14 +45,14 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Found:
+class RushResult:
     small: list[float]  # seconds from each small publish to its last follower
     large: float  # the same of the large one
     entries: int  # that RELATE has put
     lasted: float  # seconds from the first follow to the last entry
     share: float  # the largest share of the capacity that RELATE took in a window
     read_units: float  # of the backfill alone: the outbox, and the entries it looked for
-    waits: list[float]  # seconds from each new follow to the end of its first look
+    waits: list[float]  # seconds from each new follow to the end of its first pass
     other_waits: list[float]  # the same of follows of other publishers
     other_answers: list[float]  # seconds until those were answered
     by_second: list[tuple[float, float]]
@@ -62,7 +62,7 @@ class Found:
         return PRICES.dynamodb(writes=self.entries, reads=self.read_units)
 
 
-def rush(plan: Plan, *, way: Way | None = None, is_on: bool = True) -> Found:
+def rush(plan: RushPlan, *, way: Way | None = None, is_on: bool = True) -> RushResult:
     """Let the rush come, unless it is not on, and publish and follow others beside it."""
     system = Follows(plan.capacity, plan.limits, way=way)
     scheduler, half = system.scheduler, plan.seconds / 2
@@ -90,7 +90,7 @@ def rush(plan: Plan, *, way: Way | None = None, is_on: bool = True) -> Found:
     windows: Counter[int] = Counter()
     for second, entries in system.backfilled.items():
         windows[second // WINDOW_SECONDS * WINDOW_SECONDS] += entries
-    return Found(
+    return RushResult(
         small=[system.written(post).last_at - since for post, since in begun.items()],
         large=system.written(LARGE_POST).last_at - half,
         entries=system.backfilled.total(),
@@ -104,7 +104,7 @@ def rush(plan: Plan, *, way: Way | None = None, is_on: bool = True) -> Found:
     )
 
 
-def _begin(system: Follows, plan: Plan, number: int) -> None:
+def _begin(system: Follows, plan: RushPlan, number: int) -> None:
     """One follow; schedules the next one."""
     if number == plan.follows:
         return
@@ -130,14 +130,14 @@ def _follow_another(system: Follows, number: int, answers: list[float]) -> None:
     system.scheduler.start(door)
 
 
-def _is_over(system: Follows, plan: Plan) -> bool:
+def _is_over(system: Follows, plan: RushPlan) -> bool:
     is_past = system.scheduler.now > plan.seconds + names.API.seconds + STEP_SECONDS
     url = system.lanes[names.RELATION].url
     return is_past and system.queues.queue(url).is_empty
 
 
 def _read_units(system: Follows) -> float:
-    """Of outboxes and of entries that were looked for, and one for the row of each first look."""
+    """Of outboxes and of entries that were looked for, and one for the row of each first pass."""
     resources = (Resource(names.POSTS.name, names.OUTBOX.name), Resource(names.TIMELINES.name))
     spent = sum(float(system.meter.units[resource, READ]) for resource in resources)
     return spent + len(system.waits)

@@ -36,7 +36,7 @@ from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.capacity import Limits
 from proof.model.dynamodb.partitions import Key, Partition, Row
 from proof.model.dynamodb.values import Item, size_of_item
-from proof.simulation.timed.calls import Timed
+from proof.simulation.timed.calls import TimedCalls
 from proof.simulation.timed.mappings import Arrived, Environments, SideBySide
 from proof.simulation.timed.system import BODY, RETENTION_DAYS, System
 from proof.simulation.timed.tables import CountedTimelines
@@ -67,8 +67,8 @@ class Way:
             yield
 
 
-class Kept(CountedTimelines):
-    """Timelines that know which entries they hold, for RELATE's second look."""
+class KnownTimelines(CountedTimelines):
+    """Timelines that know which entries they hold, for RELATE's second pass."""
 
     def change(self, key: Key, new: Row | None, *, at: float | None = None) -> None:
         # One string for all entries of a user: millions of copies would fill the memory.
@@ -84,7 +84,7 @@ class Kept(CountedTimelines):
 class Held:
     """The rows of one timeline, made up as they are asked for."""
 
-    timelines: Kept
+    timelines: KnownTimelines
     user: str
 
     def get(self, place: tuple[str]) -> Row | None:
@@ -97,7 +97,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Once(Timed):
+class Once(TimedCalls):
     """A client that does not retry, as the product has one for edges and one for RELATE."""
 
     def _call(self, operation: str, **request: Any) -> Any:
@@ -105,7 +105,7 @@ class Once(Timed):
 
 
 class OneLook(Backfilling):
-    """A worse way: an order to settle backfill at no outbox."""
+    """A worse way: an order to settle reads no outbox."""
 
     def second(self, follow: Any, **_when: Any) -> int:
         del follow
@@ -155,7 +155,7 @@ class Follows(System):
 
     def _create_tables(self, limits: Limits) -> None:
         super()._create_tables(limits)
-        self.timelines = Kept(self.scheduler.clock)
+        self.timelines = KnownTimelines(self.scheduler.clock)
         self.database.tables[names.TIMELINES.name] = self.timelines
 
     def _create_queues(self) -> None:

@@ -12,12 +12,12 @@ from fanfold.contract import DEFAULT_LIMIT
 from fanfold_cli.cost.channel import Units
 from proof.bench.channels import containers as crowds
 from proof.bench.channels import costs, pages, publishes
-from proof.bench.channels.containers import Crowd
+from proof.bench.channels.containers import WarmContainers
 from proof.bench.channels.costs import Compared
 from proof.bench.channels.pages import Pages
-from proof.bench.channels.publishes import InChannel, Promoted, Pushed
+from proof.bench.channels.publishes import ChannelPost, Promoted, Pushed
 from proof.bench.channels.world import FOLLOWERS, READ_LAG_SECONDS
-from proof.bench.figures import Figure, Lines, Result, Row
+from proof.bench.figures import BenchResult, Figure, Lines, Row
 from proof.bench.progress import with_progress
 
 # Really pushed; from the last two, that to ten million is worked out.
@@ -30,7 +30,7 @@ CROWDS, SHORT_CROWDS = (1_000, 4_000, 10_000), (4_000,)
 MANY = 4_000
 
 
-def run(*, short: bool) -> Result:
+def run(*, short: bool) -> BenchResult:
     """Publish to channels and by push, read pages of 64 channels, and compare with estimates."""
     seeds, sizes = (SHORT_SEEDS, PUSHED_SHORT) if short else (SEEDS, PUSHED)
     followers, containers = SHORT_ESTIMATED if short else ESTIMATED
@@ -47,7 +47,7 @@ def run(*, short: bool) -> Result:
     promoted, read, *found = found
     pushed, found = found[: len(sizes)], found[len(sizes) :]
     compared, crowded = found[: len(costs.SHARES)], found[len(costs.SHARES) :]
-    return Result(
+    return BenchResult(
         figures=[*_figures(channel, promoted, read, pushed, compared), *_crowd_figures(crowded)],
         rows=[
             *_publish_rows(channel, promoted, read, pushed),
@@ -83,7 +83,7 @@ def run(*, short: bool) -> Result:
     )
 
 
-def _most(channel: Sequence[InChannel], of: Callable[[InChannel], float]) -> float:
+def _most(channel: Sequence[ChannelPost], of: Callable[[ChannelPost], float]) -> float:
     return max(map(of, channel))
 
 
@@ -100,7 +100,7 @@ def _at_ten_million(pushed: Sequence[Pushed]) -> Pushed:
 
 
 def _figures(
-    channel: Sequence[InChannel],
+    channel: Sequence[ChannelPost],
     promoted: Promoted,
     read: Pages,
     pushed: Sequence[Pushed],
@@ -158,7 +158,7 @@ def _figures(
     ]
 
 
-def _crowd_figures(crowded: Sequence[Crowd]) -> list[Figure]:
+def _crowd_figures(crowded: Sequence[WarmContainers]) -> list[Figure]:
     many = next(each for each in crowded if each.containers == MANY)
     told = f"of {many.pages:,} pages of {MANY:,} busy containers, which read one row"
     return [
@@ -167,7 +167,7 @@ def _crowd_figures(crowded: Sequence[Crowd]) -> list[Figure]:
     ]
 
 
-def _crowd_rows(crowded: Sequence[Crowd]) -> list[Row]:
+def _crowd_rows(crowded: Sequence[WarmContainers]) -> list[Row]:
     return [
         Row(
             f"{each.containers:,} busy containers: 503",
@@ -185,7 +185,7 @@ def _at_most(name: str, value: float, target: float, unit: str, against: str) ->
 
 
 def _publish_rows(
-    channel: Sequence[InChannel], promoted: Promoted, read: Pages, pushed: Sequence[Pushed]
+    channel: Sequence[ChannelPost], promoted: Promoted, read: Pages, pushed: Sequence[Pushed]
 ) -> list[Row]:
     first, times = channel[0], [at for each in channel for at in each.visible]
     by_table = ", ".join(f"{name} {units:g}" for name, units in sorted(first.by_table.items()))

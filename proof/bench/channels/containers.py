@@ -23,7 +23,7 @@ SECONDS, WARM_SECONDS = 30.0, 10.0
 
 
 @dataclass
-class Row:
+class HeadRow:
     """The row of the head; what goes over its partition's units is throttled. No burst is saved."""
 
     table: str = names.PUBLISHERS.name
@@ -45,7 +45,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Crowd:
+class WarmContainers:
     """What the pages of some warm containers saw."""
 
     containers: int
@@ -61,9 +61,9 @@ class Crowd:
         return self.ages[min(len(self.ages) - 1, int(share * len(self.ages)))]
 
 
-def crowd(containers: int, seed: int = 0) -> Crowd:
+def crowd(containers: int, seed: int = 0) -> WarmContainers:
     """Let containers answer pages at random times, in virtual time."""
-    random, row, now = Random(seed), Row(), [0.0]
+    random, row, now = Random(seed), HeadRow(), [0.0]
     throttled: dict[str, Any] = {"UnprocessedKeys": {row.table: {}}, "Responses": {}}
 
     def warm() -> KnownHead:
@@ -100,4 +100,4 @@ def crowd(containers: int, seed: int = 0) -> Crowd:
             refused += is_refused
             if not is_refused:
                 ages.append(now[0] - read_at[number])
-    return Crowd(containers, pages, refused, sorted(ages))
+    return WarmContainers(containers, pages, refused, sorted(ages))

@@ -8,7 +8,7 @@ from random import Random
 
 from fanfold.contract import DEFAULT_LIMIT
 from fanfold_cli.cost.channel import Units, Use
-from proof.bench.channels.world import PUBLISHERS, Container, World, reader
+from proof.bench.channels.world import PUBLISHERS, ChannelWorld, Container, reader
 from proof.model.dynamodb.capacity import READ, WRITE
 
 CAPACITY = 40_000
@@ -57,7 +57,7 @@ def compared(readers: int, containers: int) -> Compared:
 
 
 def _with_channels(readers: int, count: int) -> Units:
-    world = World(CAPACITY)
+    world = ChannelWorld(CAPACITY)
     publisher, choices = PUBLISHERS[-1], Random(readers)
     everybody = [reader(FIRST_READER), *map(reader, range(readers))]
     with world.running():
@@ -99,7 +99,7 @@ def _page_without() -> float:
 
     Its container reads the head once a minute: that is no part of a page.
     """
-    world = World(CAPACITY, has_channels=False)
+    world = ChannelWorld(CAPACITY, has_channels=False)
     with world.running():
         world.follow(reader(0), [PUBLISHERS[-1]])
         container = world.container()

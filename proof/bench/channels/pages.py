@@ -8,7 +8,7 @@ from typing import Any
 
 from fanfold import clock
 from fanfold.contract import DEFAULT_LIMIT
-from proof.bench.channels.world import OTHER_PUBLISHER, PUBLISHERS, World, reader
+from proof.bench.channels.world import OTHER_PUBLISHER, PUBLISHERS, ChannelWorld, reader
 from proof.model.dynamodb.capacity import READ, WRITE
 from proof.simulation.timed.system import POST
 
@@ -35,7 +35,7 @@ class Pages:
 
 def of_a_reader_of_all(seed: int = 0) -> Pages:
     """Pages of a reader who follows 64 publishers with channels, and others with entries."""
-    world = World(CAPACITY, seed=seed)
+    world = ChannelWorld(CAPACITY, seed=seed)
     me, other = reader(0), reader(1)
     with world.running():
         world.promote(*PUBLISHERS)
@@ -46,7 +46,7 @@ def of_a_reader_of_all(seed: int = 0) -> Pages:
         return world.run(lambda: _pages(world, me, other))
 
 
-def _pages(world: World, me: str, other: str) -> Pages:
+def _pages(world: ChannelWorld, me: str, other: str) -> Pages:
     first, container = world.container(), world.container()
     memo, _ = _spent(world, lambda: first.page(me, DEFAULT_LIMIT))
     first.page(other, DEFAULT_LIMIT)
@@ -81,7 +81,7 @@ def _pages(world: World, me: str, other: str) -> Pages:
 
 
 def _spent(
-    world: World, page: Callable[[], dict[str, Any]]
+    world: ChannelWorld, page: Callable[[], dict[str, Any]]
 ) -> tuple[tuple[float, float], dict[str, Any]]:
     """Read and write units of a page, and the page."""
     before = {kind: world.total(kind) for kind in (READ, WRITE)}

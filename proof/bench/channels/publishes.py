@@ -8,8 +8,8 @@ from functools import partial
 
 from fanfold import clock
 from fanfold.contract import DEFAULT_LIMIT
-from proof.bench.channels.world import PUBLISHERS, Container, World, reader
-from proof.bench.fanout.bench import Case, fan_out
+from proof.bench.channels.world import PUBLISHERS, ChannelWorld, Container, reader
+from proof.bench.fanout.bench import CapacityCase, fan_out
 from proof.model.dynamodb.capacity import READ, WRITE
 from proof.simulation.timed.system import POST
 
@@ -24,7 +24,7 @@ PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class InChannel:
+class ChannelPost:
     """One post in a channel beside 63 others; seconds are since the API's answer."""
 
     write_units: float
@@ -47,9 +47,9 @@ class Pushed:
     seconds: float  # from the API's answer to the last follower's entry
 
 
-def in_channel(seed: int) -> InChannel:
+def in_channel(seed: int) -> ChannelPost:
     """Publish while containers are asked for pages; raises `RuntimeError` if one never shows it."""
-    world = World(CAPACITY, seed=seed)
+    world = ChannelWorld(CAPACITY, seed=seed)
     with world.running():
         containers = [world.container() for _ in range(CONTAINERS)]
         world.promote(*PUBLISHERS)
@@ -68,7 +68,7 @@ def in_channel(seed: int) -> InChannel:
         after = world.spent(WRITE)
     accepted = world.accepted[POST]
     written = {name: units - before.get(name, 0) for name, units in after.items()}
-    return InChannel(
+    return ChannelPost(
         write_units=sum(written.values()),
         by_table={name: units for name, units in written.items() if units},
         complete=complete - accepted,
@@ -77,7 +77,7 @@ def in_channel(seed: int) -> InChannel:
     )
 
 
-def _ask(world: World, container: Container, number: int, seen: dict[int, float]) -> None:
+def _ask(world: ChannelWorld, container: Container, number: int, seen: dict[int, float]) -> None:
     """Ask one container for pages until one of them shows the post."""
     clock.sleep(clock.chance())
     while world.scheduler.now < PATIENCE_SECONDS:
@@ -91,7 +91,7 @@ def _ask(world: World, container: Container, number: int, seen: dict[int, float]
 
 def promoted(seed: int = 0) -> Promoted:
     """Publish twice for one who is the 64th to be promoted by PLAN."""
-    world, publisher = World(CAPACITY, seed=seed), PUBLISHERS[-1]
+    world, publisher = ChannelWorld(CAPACITY, seed=seed), PUBLISHERS[-1]
     with world.running():
         world.promote(*PUBLISHERS[:-1])
         world.make_celebrity(publisher)
@@ -103,7 +103,7 @@ def promoted(seed: int = 0) -> Promoted:
     return Promoted(first - second, reads)
 
 
-def _units(world: World, publisher: str, post: str) -> tuple[float, float]:
+def _units(world: ChannelWorld, publisher: str, post: str) -> tuple[float, float]:
     """Write and read units of a publish."""
     before = {kind: world.total(kind) for kind in (WRITE, READ)}
     world.publish(publisher, post)
@@ -115,6 +115,6 @@ def _units(world: World, publisher: str, post: str) -> tuple[float, float]:
 
 def pushed(followers: int) -> Pushed:
     """Really deliver a post to this number of followers."""
-    run = fan_out(Case("push", CAPACITY), followers)
+    run = fan_out(CapacityCase("push", CAPACITY), followers)
     spent = sum(units for (_, kind), units in run.system.meter.units.items() if kind == WRITE)
     return Pushed(followers, spent, run.written.last_at - run.system.accepted[POST])

@@ -31,7 +31,7 @@ from proof.model.clock import START_MS
 from proof.model.dynamodb.capacity import Limits
 from proof.model.dynamodb.partitions import Key, Row
 from proof.model.dynamodb.tables import Table
-from proof.simulation.timed.calls import Timed
+from proof.simulation.timed.calls import TimedCalls
 from proof.simulation.timed.system import RETENTION_DAYS, Planner, System
 from proof.simulation.timed.tables import CountedTimelines, make_up_followers
 from proof.simulation.timed.tasks import Threads
@@ -75,7 +75,7 @@ class Stored(CountedTimelines):
 
 
 @dataclass(frozen=True)
-class Wire(Timed):
+class Wire(TimedCalls):
     """The client of `timeline`, which makes calls at the same time as libcurl does."""
 
     def together(self, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
@@ -98,7 +98,7 @@ class Container:
         return page
 
 
-class World(System):
+class ChannelWorld(System):
     """A stage with channels; whatever is set up here before a run costs nothing."""
 
     def __init__(self, believed: int, *, seed: int = 0, has_channels: bool = True) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from proof.bench import doors
 from proof.bench.endpoint import in_environment
-from proof.bench.figures import Bars, Figure, Result, Row
-from proof.bench.fresh import Answered, answer
+from proof.bench.figures import Bars, BenchResult, Figure, Row
+from proof.bench.fresh import FreshAnswer, answer
 from proof.bench.paired import Paired, paired
 from proof.bench.progress import with_progress
 
@@ -34,7 +34,7 @@ class Start:
     def theirs(self) -> str:
         return f"proof.bench.cold_start.plain_{self.name}"
 
-    def first_answers(self, rounds: int) -> Sequence[tuple[Answered, Answered]]:
+    def first_answers(self, rounds: int) -> Sequence[tuple[FreshAnswer, FreshAnswer]]:
         """Pairs of fresh processes, in the order A B B A."""
         pairs = []
         for _ in with_progress(f"cold-start, {self.name}", range(rounds)):
@@ -43,7 +43,7 @@ class Start:
             pairs += [(a, b), (d, c)]
         return pairs
 
-    def _run(self, door: str) -> Answered:
+    def _run(self, door: str) -> FreshAnswer:
         found = answer(door, self.event)
         if not self.is_right(found.answer):
             raise RuntimeError(f"{door} answered {found.answer}.")
@@ -62,7 +62,7 @@ def _is_accepted(answer: Any) -> bool:
     return bool(answer["statusCode"] == 202 and "ref_id" in answer["body"])
 
 
-def run(*, short: bool) -> Result:
+def run(*, short: bool) -> BenchResult:
     starts = (
         Start("api", 0.45, "functions.api", doors.api(), _is_accepted),
         Start("deliver", 0.35, "functions.deliver", doors.deliver(FOLLOWERS), _is_taken),
@@ -86,7 +86,7 @@ def run(*, short: bool) -> Result:
                 clock = 1e3 * median(one.wall for one in each)
                 rows.append(Row(name, bars[name], "ms", f"of CPU; {clock:.0f} ms by the clock"))
             setting[f"interval of {start.name}"] = cpu.interval
-    return Result(
+    return BenchResult(
         figures=figures,
         rows=rows,
         setting={

@@ -18,7 +18,7 @@ from functions import _clients as product
 from functions import _wiring
 from proof.bench import clients, doors, stub_data
 from proof.bench.endpoint import Stub, in_environment
-from proof.bench.figures import Result, Row
+from proof.bench.figures import BenchResult, Row
 from proof.bench.paired import Contestant, Rivalry
 
 # The largest fan-out of one segment: 200 batches, and three pages of followers, because a full page
@@ -30,7 +30,7 @@ BLOCKS_BESIDE = 3
 TARGET = 20.0
 
 
-def run(*, short: bool) -> Result:
+def run(*, short: bool) -> BenchResult:
     rivalry = Rivalry(
         figure="deliver.vs_batch_writer",
         target=TARGET,

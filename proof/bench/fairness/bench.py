@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
-from proof.bench.figures import Bars, Figure, Result, Row
+from proof.bench.figures import Bars, BenchResult, Figure, Row
 from proof.bench.progress import with_progress
 from proof.model.dynamodb.capacity import Limits
 from proof.simulation.timed.system import System
@@ -24,24 +24,24 @@ LARGE_POST = "90570000-0000-4000-8000-999999999999"
 
 
 @dataclass(frozen=True)
-class Case:
+class FairnessCase:
     name: str
     is_beside: bool = True  # whether a large publish runs at the same time
     believed: int = 40_000
     limits: Limits | None = None
 
 
-ALONE = Case("alone", is_beside=False)
-BESIDE = Case("beside 10 M")
+ALONE = FairnessCase("alone", is_beside=False)
+BESIDE = FairnessCase("beside 10 M")
 OTHERS = (
-    Case("4,000 units/s: alone", is_beside=False, believed=4_000),
-    Case("4,000 units/s: beside 10 M", believed=4_000),
-    Case("budget 40,000, table cold: alone", is_beside=False, limits=Limits()),
-    Case("budget 40,000, table cold: beside 10 M", limits=Limits()),
+    FairnessCase("4,000 units/s: alone", is_beside=False, believed=4_000),
+    FairnessCase("4,000 units/s: beside 10 M", believed=4_000),
+    FairnessCase("budget 40,000, table cold: alone", is_beside=False, limits=Limits()),
+    FairnessCase("budget 40,000, table cold: beside 10 M", limits=Limits()),
 )
 
 
-def run(*, short: bool) -> Result:
+def run(*, short: bool) -> BenchResult:
     """Publish to 100 followers repeatedly, alone and while 10 M entries are written."""
     cases = (ALONE, BESIDE) if short else (ALONE, BESIDE, *OTHERS)
     publishes = SHORT_PUBLISHES if short else PUBLISHES
@@ -49,7 +49,7 @@ def run(*, short: bool) -> Result:
     for case in with_progress("fairness", cases):
         times[case.name] = small_publishes(case, publishes)
     alone, beside = times[ALONE.name], times[BESIDE.name]
-    return Result(
+    return BenchResult(
         figures=[
             Figure(
                 name="fairness.ratio",
@@ -76,7 +76,7 @@ def run(*, short: bool) -> Result:
     )
 
 
-def small_publishes(case: Case, publishes: int) -> list[float]:
+def small_publishes(case: FairnessCase, publishes: int) -> list[float]:
     """Seconds from each small publish to its last follower."""
     system = System(case.believed, case.limits)
     small = {f"ada{number:05d}": f"9057{number:05d}" for number in range(publishes)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from proof.bench.figures import Figure, Lines, Point, Result, Row
+from proof.bench.figures import BenchResult, Figure, Lines, Point, Row
 from proof.bench.progress import with_progress
 from proof.model.dynamodb.capacity import Limits
 from proof.simulation.timed.sockets import TABLE_WRITES, in_virtual_time, over_sockets
@@ -21,7 +21,7 @@ TENTHS = 5
 
 
 @dataclass(frozen=True)
-class Case:
+class CapacityCase:
     name: str
     believed: int  # the capacity that the workers' budget is made for
     limits: Limits | None = None  # of the table; None: warm for that capacity
@@ -30,8 +30,8 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Run:
-    case: Case
+class FanoutRun:
+    case: CapacityCase
     system: System
     written: Written
     followers: int
@@ -94,20 +94,20 @@ class Run:
         ]
 
 
-def run(*, short: bool) -> Result:
+def run(*, short: bool) -> BenchResult:
     """Publish to many followers at several capacities, to a cold table, and from a cold Lambda."""
     if short:
-        gated, others = [_warm(40_000, 0)], list[Case]()
+        gated, others = [_warm(40_000, 0)], list[CapacityCase]()
     else:
         gated = [_warm(capacity, seed) for seed in SEEDS for capacity in CAPACITIES]
         others = [
-            Case("budget 40,000, table cold", 40_000, limits=Limits()),
-            Case("40,000 units/s, Lambda cold", 40_000, cold=True),
+            CapacityCase("budget 40,000, table cold", 40_000, limits=Limits()),
+            CapacityCase("40,000 units/s, Lambda cold", 40_000, cold=True),
         ]
     runs = [fan_out(case, FOLLOWERS) for case in with_progress("fanout", [*gated, *others])]
     against_targets = runs[: len(gated)]
     shown = [each for each in runs if each.case.seed == 0]
-    return Result(
+    return BenchResult(
         figures=_figures(against_targets),
         rows=[
             *(row for each in shown for row in each.rows),
@@ -129,7 +129,7 @@ def run(*, short: bool) -> Result:
     )
 
 
-def fan_out(case: Case, followers: int) -> Run:
+def fan_out(case: CapacityCase, followers: int) -> FanoutRun:
     """Publish once and wait until it is complete; raises `RuntimeError` if a follower is missed."""
     system = System(case.believed, case.limits, seed=case.seed, cold=case.cold)
     follow(system.database, PUBLISHER, followers)
@@ -138,11 +138,11 @@ def fan_out(case: Case, followers: int) -> Run:
     written = system.written(POST)
     if len(written.users) != followers or system.counts.failures:
         raise RuntimeError(f"{len(written.users):,} of {followers:,} have the post.")
-    return Run(case, system, written, followers)
+    return FanoutRun(case, system, written, followers)
 
 
-def _warm(capacity: int, seed: int) -> Case:
-    return Case(f"{capacity:,} units/s", capacity, seed=seed)
+def _warm(capacity: int, seed: int) -> CapacityCase:
+    return CapacityCase(f"{capacity:,} units/s", capacity, seed=seed)
 
 
 def _beside_sockets() -> list[Row]:
@@ -166,7 +166,7 @@ def _beside_sockets() -> list[Row]:
     return rows
 
 
-def _figures(runs: Sequence[Run]) -> list[Figure]:
+def _figures(runs: Sequence[FanoutRun]) -> list[Figure]:
     return [
         Figure(
             name="fanout.time_ratio",

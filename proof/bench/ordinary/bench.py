@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from proof.bench.figures import Figure, Lines, Result, Row
+from proof.bench.figures import BenchResult, Figure, Lines, Row
 from proof.bench.ordinary.plain import Plain
 from proof.bench.ordinary.two_hops import TwoHops
 from proof.bench.progress import with_progress
@@ -35,7 +35,7 @@ WAYS: dict[str, Callable[..., System]] = {
 
 
 @dataclass(frozen=True)
-class Publish:
+class TimedPublish:
     """One publish over HTTP; seconds are since the API's answer."""
 
     seconds: float
@@ -55,9 +55,9 @@ class Runs:
     """The same publish from several seeds, of which the worst counts."""
 
     followers: int
-    publishes: Sequence[Publish]
+    publishes: Sequence[TimedPublish]
 
-    def worst(self, of: Callable[[Publish], float]) -> float:
+    def worst(self, of: Callable[[TimedPublish], float]) -> float:
         return max(map(of, self.publishes))
 
     @property
@@ -77,7 +77,7 @@ class Runs:
         )
 
 
-def run(*, short: bool) -> Result:
+def run(*, short: bool) -> BenchResult:
     """Publish to few followers, our way and two others, from the same seeds."""
     seeds = SEEDS[:1] if short else SEEDS
     cases = [(way, followers) for way in WAYS for followers in FOLLOWERS]
@@ -91,7 +91,7 @@ def run(*, short: bool) -> Result:
         way: max(of_a_batch(WAYS[way](CAPACITY, seed=seed), FEW) for seed in seeds)
         for way in (OURS, "always planned")
     }
-    return Result(
+    return BenchResult(
         figures=_figures({followers: found[OURS, followers] for followers in FOLLOWERS}),
         rows=[
             *(
@@ -123,7 +123,7 @@ def run(*, short: bool) -> Result:
     )
 
 
-def publish(system: System, followers: int) -> Publish:
+def publish(system: System, followers: int) -> TimedPublish:
     """Publish one post; raises `RuntimeError` if a follower is missed or a message fails."""
     follow(system.database, PUBLISHER, followers)
     system.publish(PUBLISHER, POST)
@@ -134,7 +134,7 @@ def publish(system: System, followers: int) -> Publish:
     written = system.written(POST)
     if written.puts != followers or system.counts.failures:
         raise RuntimeError(f"{written.puts:,} entries were written for {followers:,} followers.")
-    return Publish(
+    return TimedPublish(
         seconds=written.last_at - system.accepted[POST],
         since_request=written.last_at,
         calls=calls,

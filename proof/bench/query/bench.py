@@ -18,7 +18,7 @@ from functions import _clients as product
 from proof.bench import doors, stub_data
 from proof.bench.child import Context
 from proof.bench.endpoint import in_environment
-from proof.bench.figures import Result
+from proof.bench.figures import BenchResult
 from proof.bench.paired import Contestant, Rivalry
 
 LIMIT = 50  # entries a page
@@ -30,7 +30,7 @@ TARGET = 5.0
 SINCE = "2020-01-01T00:00:00.000Z"
 
 
-def run(*, short: bool) -> Result:
+def run(*, short: bool) -> BenchResult:
     rivalry = Rivalry(
         figure="query.vs_boto3_resource",
         target=TARGET,

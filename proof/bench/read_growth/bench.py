@@ -23,7 +23,7 @@ from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.read import Hydration, Reading
 from fanfold.timeline.readers import Readers
 from fanfold.timeline.visibility import Visibility
-from proof.bench.figures import Figure, Lines, Point, Result, Row
+from proof.bench.figures import BenchResult, Figure, Lines, Point, Row
 from proof.bench.paired import Contestant, Paired, compare
 from proof.bench.progress import with_progress
 from proof.model.clock import START_MS, Clock
@@ -190,14 +190,14 @@ def frozen(timelines: Timelines) -> Iterator[None]:
         gc.unfreeze()
 
 
-def run(*, short: bool) -> Result:
+def run(*, short: bool) -> BenchResult:
     """Read the first page of readers who follow 1 to 5,000 publishers."""
     timelines = Timelines(SHORT_POSTS if short else POSTS)
     with frozen(timelines):
         return _measured(timelines, SHORT_ROUNDS if short else ROUNDS)
 
 
-def _measured(timelines: Timelines, rounds: int) -> Result:
+def _measured(timelines: Timelines, rounds: int) -> BenchResult:
     ids = {n: timelines.units(partial(timelines.page, n, hydrate=False)) for n in FOLLOWS}
     whole = {n: timelines.units(partial(timelines.page, n, hydrate=True)) for n in FOLLOWS}
     pulled = {n: timelines.units(partial(timelines.pull, n)) for n in FOLLOWS}
@@ -223,7 +223,7 @@ def _measured(timelines: Timelines, rounds: int) -> Result:
         "read units, with content": whole[MANY] / whole[FEW],
         "CPU, with content": cpu.ratio,
     }
-    return Result(
+    return BenchResult(
         figures=[
             Figure(
                 name="read_growth.ratio",

@@ -8,16 +8,16 @@ from multiprocessing import get_context
 
 from fanfold.follows.sharding import PARTITION_WRITES
 from fanfold.settings import Settings
-from proof.bench.figures import Figure, Lines, Result, Row
+from proof.bench.figures import BenchResult, Figure, Lines, Row
 from proof.bench.progress import with_progress
 from proof.bench.shards.history import read_units_of
-from proof.bench.shards.rush import Counts, Plan, Rush
+from proof.bench.shards.rush import GrowthCounts, GrowthPlan, GrowthRush
 
 COOLDOWN_SECONDS = Settings.growth_cooldown_ms / 1000
 # The rate is full when this share of the follows offered is taken by their first put.
 FULL = 0.95
-DYNAMIC = Plan()
-SHORT = Plan(follows_per_second=2_000, seconds=16)
+DYNAMIC = GrowthPlan()
+SHORT = GrowthPlan(follows_per_second=2_000, seconds=16)
 # Shards that never grow show in a few seconds what they take.
 FIXED_SECONDS, SHORT_FIXED_SECONDS = 6, 3
 FIXED_LEVELS = (0, 4)
@@ -28,9 +28,9 @@ GROWING, ROOM = "write shards that grow", "what these shards take"
 
 
 @dataclass(frozen=True)
-class Found:
-    plan: Plan
-    counts: Counts
+class ShardsRun:
+    plan: GrowthPlan
+    counts: GrowthCounts
     lost: int
     twice: int = 0
 
@@ -72,7 +72,7 @@ class Found:
         return [*points, (self.plan.seconds, points[-1][1])]
 
 
-def run(*, short: bool) -> Result:
+def run(*, short: bool) -> BenchResult:
     """Run rushes with shards that grow and with fixed ones; read rings of several levels."""
     dynamic = SHORT if short else DYNAMIC
     seconds = SHORT_FIXED_SECONDS if short else FIXED_SECONDS
@@ -85,7 +85,7 @@ def run(*, short: bool) -> Result:
         found, *fixed = [each.result() for each in with_progress("shards, a rush", rushes)]
         units = {lv: each.result() for lv, each in with_progress("shards, a ring", rings.items())}
     offered = f"{dynamic.follows_per_second:,} follows/s offered"
-    return Result(
+    return BenchResult(
         figures=[
             Figure(
                 name="shards.cooldowns_to_full_rate",
@@ -124,7 +124,7 @@ def run(*, short: bool) -> Result:
         rows=[
             *_growths(found),
             Row(
-                "RELATE looks again",
+                "RELATE's second pass",
                 found.counts.reconciled,
                 "follows",
                 f"{found.counts.to_retry} of them come again",
@@ -154,12 +154,12 @@ def run(*, short: bool) -> Result:
     )
 
 
-def rush(plan: Plan) -> Found:
-    rushed = Rush(plan)
-    return Found(plan, rushed.run(), rushed.lost(), rushed.twice())
+def rush(plan: GrowthPlan) -> ShardsRun:
+    rushed = GrowthRush(plan)
+    return ShardsRun(plan, rushed.run(), rushed.lost(), rushed.twice())
 
 
-def _growths(found: Found) -> list[Row]:
+def _growths(found: ShardsRun) -> list[Row]:
     ends = [*(at for at, _ in found.counts.levels[1:]), found.plan.seconds]
     rows = []
     for (at, level), end in zip(found.counts.levels, ends, strict=True):
@@ -170,7 +170,7 @@ def _growths(found: Found) -> list[Row]:
     return rows
 
 
-def _fixed(found: Found) -> Row:
+def _fixed(found: ShardsRun) -> Row:
     after = range(1, found.plan.seconds)
     share = sum(found.at_once[each] for each in after) / len(after)
     puts = sum(found.counts.throttled.values()) / found.counts.puts.total()
@@ -182,7 +182,7 @@ def _fixed(found: Found) -> Row:
     )
 
 
-def _name(found: Found) -> str:
+def _name(found: ShardsRun) -> str:
     level = found.plan.static_level
     assert level is not None
     return "one shard" if level == 0 else f"{2**level} shards from the beginning"

@@ -56,7 +56,7 @@ RELATE_CONTAINERS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class GrowthPlan:
     follows_per_second: int = 10_000
     seconds: int = 55
     containers: int = 100
@@ -66,7 +66,7 @@ class Plan:
 
 
 @dataclass
-class Counts:
+class GrowthCounts:
     """What happened, mostly by the second since the start."""
 
     offered: Counter[int] = field(default_factory=Counter)
@@ -80,13 +80,13 @@ class Counts:
     levels: list[tuple[float, int]] = field(default_factory=list)  # when a growth reached which
 
 
-class Rush:
-    def __init__(self, plan: Plan) -> None:
+class GrowthRush:
+    def __init__(self, plan: GrowthPlan) -> None:
         self.plan = plan
         self.random = Random(plan.seed)
         clock = Clock(START_MS + self.random.randrange(WINDOW_MS))
         self.scheduler = Scheduler(self.random, clock=clock)
-        self.counts = Counts()
+        self.counts = GrowthCounts()
         self.acknowledged: set[str] = set()
         self.throttled: set[str] = set()  # followers whose put was throttled at least once
         limits = Limits.warm(plan.warm_write_units)
@@ -104,7 +104,7 @@ class Rush:
         self._relate_at = 0.0
 
     def _container(self) -> Edges:
-        timed: Any = Timed(self)
+        timed: Any = TimedClient(self)
         return Edges(
             EdgesTable(timed, names.FOLLOWERS.name),
             Growing(
@@ -123,7 +123,7 @@ class Rush:
     def second(self) -> int:
         return int(self.scheduler.now)
 
-    def run(self) -> Counts:
+    def run(self) -> GrowthCounts:
         """Let all follows arrive and end."""
         with virtual_time(self.scheduler):
             # RELATE's containers know the publisher's level from earlier follows.
@@ -192,14 +192,14 @@ class Rush:
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedClient:
     """A client whose calls take time, and have their effect at the end of it.
 
     Throttles are decided before the model parses a request: in a rush most calls are throttled, and
     parsing takes longest. All items are below 1 KB, so each call is one unit.
     """
 
-    rush: Rush
+    rush: GrowthRush
 
     @property
     def exceptions(self) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from proof.bench.figures import Figure, Lines, Point, Result, Row
+from proof.bench.figures import BenchResult, Figure, Lines, Point, Row
 from proof.bench.progress import with_progress
 from proof.bench.sweep.cases import (
     LARGE_SEGMENTS,
@@ -23,7 +23,7 @@ from proof.bench.sweep.cases import (
 )
 from proof.bench.sweep.cost import Cost, Ledgers, costs
 from proof.bench.sweep.product import Product, without_entries
-from proof.bench.sweep.world import HOUR, PLAN, Case, World
+from proof.bench.sweep.world import HOUR, PLAN, SweepWorld, WorldCase
 
 LEDGERS = (
     Ledgers("none open", 0),
@@ -35,10 +35,10 @@ SHORT_LEDGERS = (Ledgers("none open", 0), Ledgers("1,000 lost", 1_000, are_lost=
 
 
 @dataclass(frozen=True)
-class Found:
+class WorldResult:
     """What came of one world; the whole world is too large to keep."""
 
-    case: Case
+    case: WorldCase
     minutes: list[float]  # from the loss until all is sent again, of each fan-out, in order
     small: list[float]  # of those, unplanned ones and those of one segment
     several: list[float]
@@ -75,13 +75,13 @@ class Found:
         return [(took, 100 * (n + 1) / count) for n, took in enumerate(self.minutes)]
 
 
-def run(*, short: bool) -> Result:
+def run(*, short: bool) -> BenchResult:
     """Live through each world, repair many losses at once, and measure the cost."""
     cases = worlds(short=short)
-    steps: list[Case | Ledgers] = [*cases]
+    steps: list[WorldCase | Ledgers] = [*cases]
     steps += [losses(segment, short=short) for segment in (PLAN, 0)]
     steps += SHORT_LEDGERS if short else LEDGERS
-    found: list[Found] = []
+    found: list[WorldResult] = []
     cost: dict[str, Cost] = {}
     for step in with_progress("sweep", steps):
         if isinstance(step, Ledgers):
@@ -89,7 +89,7 @@ def run(*, short: bool) -> Result:
         else:
             found.append(live_through(step))
     ours, at_once = found[:-2], found[-2:]
-    return Result(
+    return BenchResult(
         figures=_figures(ours, at_once),
         rows=[
             *(each.row for each in found),
@@ -113,14 +113,14 @@ def run(*, short: bool) -> Result:
     )
 
 
-def live_through(case: Case) -> Found:
+def live_through(case: WorldCase) -> WorldResult:
     with without_entries():
-        world = World(case).run(Product)
+        world = SweepWorld(case).run(Product)
     minutes = world.mended
     by_size: dict[bool, list[float]] = {True: [], False: []}
     for fanout_id, took in minutes.items():
         by_size[world.posts[fanout_id].segments == 1].append(took)
-    return Found(
+    return WorldResult(
         case,
         sorted(minutes.values()),
         sorted(by_size[True]),
@@ -132,7 +132,7 @@ def live_through(case: Case) -> Found:
     )
 
 
-def _figures(ours: list[Found], at_once: list[Found]) -> list[Figure]:
+def _figures(ours: list[WorldResult], at_once: list[WorldResult]) -> list[Figure]:
     every, count = [*ours, *at_once], len(at_once[0].minutes)
     fair = [each for each in ours if each.case.is_fair]
     interrupted = [each for each in fair if each.case.paused or each.case.purged_at]

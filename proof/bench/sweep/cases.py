@@ -13,9 +13,9 @@ from proof.bench.sweep.world import (
     MINUTE,
     PLAN,
     SEGMENT_SECONDS,
-    Case,
-    Post,
+    SweepPost,
     Traffic,
+    WorldCase,
 )
 
 LARGE_SEGMENTS = 2_048  # in the queue; of those with a row, PLAN makes `MAX_SEGMENTS`
@@ -42,7 +42,7 @@ SIZES = (2, 4, 8, 16, 32)
 
 def others(
     count: int, *, until: float, after: float = 0.0, losing: bool = True
-) -> tuple[Post, ...]:
+) -> tuple[SweepPost, ...]:
     """Posts of as many publishers, at random times, each of which loses orders."""
     random = Random(count)
     kinds = cycle((PLAN, 1, 0, 0, PLAN, 1, 0, 0, 0, PLAN, 1, 0, 0, 0, 0))
@@ -54,7 +54,7 @@ def others(
         else:
             segments, lost = 1, [PLAN if kind == PLAN else 0]
         posts.append(
-            Post(
+            SweepPost(
                 f"other-{number:04d}",
                 f"publisher-{number:04d}",
                 segments,
@@ -71,20 +71,20 @@ def _some(random: Random, segments: int) -> list[int]:
 
 def backlog(
     fanouts: int, *, publishers: int, with_rows: int
-) -> tuple[tuple[Post, ...], tuple[Traffic, ...]]:
+) -> tuple[tuple[SweepPost, ...], tuple[Traffic, ...]]:
     """Large fan-outs, all sent in the first minutes: those with rows, and the others."""
     chosen = {int((n + 0.5) * fanouts / with_rows) for n in range(with_rows)}
     rows, traffic = [], []
     for number in range(fanouts):
         group, at = f"celebrity-{number % publishers:04d}", number * APART_SECONDS
         if number in chosen:
-            rows.append(Post(f"large-{number:04d}", group, LARGE_SEGMENTS, at))
+            rows.append(SweepPost(f"large-{number:04d}", group, LARGE_SEGMENTS, at))
         else:
             traffic.append(Traffic(at, group, LARGE_SEGMENTS))
     return tuple(rows), tuple(traffic)
 
 
-def worlds(*, short: bool) -> list[Case]:
+def worlds(*, short: bool) -> list[WorldCase]:
     """The worlds of the table. In a short run they have fewer fan-outs and end sooner."""
     rows, count = (SHORT_WITH_ROWS, SHORT_OTHERS) if short else (WITH_ROWS, OTHERS)
     day, waiting = (DAY / 8, 100) if short else (DAY, 885)
@@ -95,7 +95,7 @@ def worlds(*, short: bool) -> list[Case]:
     # Enough that the bulk lane is busy with them when its queue is purged.
     busy, _ = backlog(WITH_ROWS, publishers=CELEBRITIES, with_rows=WITH_ROWS)
     purged, resumed = 4 * MINUTE, HOUR + day / 2
-    beside = Case(
+    beside = WorldCase(
         name=f"{_time(day)} of bulk backlog",
         others=others(count, until=0.8 * day),
         large=by_one[0],
@@ -103,25 +103,25 @@ def worlds(*, short: bool) -> list[Case]:
     )
     return [
         beside,
-        Case(
+        WorldCase(
             name=f"{waiting} fan-outs wait {_time(days)}",
             others=others(count, until=0.8 * days),
             large=by_many[0],
             traffic=by_many[1],
         ),
-        Case(
+        WorldCase(
             name="bulk queue purged",
             others=others(count, after=purged - 2 * MINUTE, until=purged, losing=False),
             large=busy,
             purged_at=purged,
         ),
-        Case(
+        WorldCase(
             name=f"bulk lane paused {_time(day / 2)}",
             others=others(count, until=resumed),
             large=few,
             paused=(HOUR, resumed),
         ),
-        Case(
+        WorldCase(
             name=f"healthy, {STEADY_IN_FLIGHT} in flight",
             others=others(15, until=10 * MINUTE),
             steady=STEADY_IN_FLIGHT,
@@ -131,17 +131,17 @@ def worlds(*, short: bool) -> list[Case]:
     ]
 
 
-def losses(segment: int, *, short: bool) -> Case:
+def losses(segment: int, *, short: bool) -> WorldCase:
     """Posts that lose their plan order, or their only segment, at one moment.
 
     Plan orders are refused as they are sent. Some large fan-outs wait rightly.
     """
     large, traffic = backlog(SHORT_OTHERS, publishers=CELEBRITIES, with_rows=SHORT_WITH_ROWS)
     count = SHORT_AT_ONCE if short else AT_ONCE
-    return Case(
+    return WorldCase(
         name=f"{count:,} {'plan' if segment == PLAN else 'express'} orders lost at once",
         others=tuple(
-            Post(f"small-{n:05d}", f"publisher-{n:05d}", 1, MINUTE, frozenset({segment}))
+            SweepPost(f"small-{n:05d}", f"publisher-{n:05d}", 1, MINUTE, frozenset({segment}))
             for n in range(count)
         ),
         large=large,

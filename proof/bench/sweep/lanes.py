@@ -36,7 +36,7 @@ class Order:
 
 
 @dataclass(eq=False)
-class Queue:
+class LaneQueue:
     """Messages are taken and ended; none is redelivered, as no worker here dies."""
 
     now: Callable[[], float]

@@ -44,14 +44,14 @@ from proof.bench.sweep.world import (
     PUBLISH,
     SEGMENT_SECONDS,
     LambdaClient,
-    Post,
     QueueClient,
-    World,
+    SweepPost,
+    SweepWorld,
 )
 from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.capacity import Meter
 from proof.model.dynamodb.database import Database
-from proof.simulation.timed.calls import Timed, call_seconds
+from proof.simulation.timed.calls import TimedCalls, call_seconds
 from proof.simulation.timed.tables import make_up_followers
 from proof.simulation.timed.tasks import Threads
 from proof.simulation.world.scheduler import Scheduler
@@ -92,7 +92,7 @@ def without_entries() -> Iterator[None]:
 
 
 class Product:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SweepWorld) -> None:
         self.world = world
         self.meter = Meter()
         database = Database(world.scheduler.clock, meter=self.meter)
@@ -104,7 +104,7 @@ class Product:
         self._compose(client, sqs)
         threads = None
         if world.case.is_timed:
-            client, sqs = TimedTables(database, world.scheduler), Timed(world.scheduler, sqs)
+            client, sqs = TimedTables(database, world.scheduler), TimedCalls(world.scheduler, sqs)
             threads = Threads(world.scheduler, AT_A_TIME)
         self._compose_sweep(client, sqs, threads)
 
@@ -147,7 +147,7 @@ class Product:
 
     # What `world.Books` asks for
 
-    def accept(self, post: Post) -> None:
+    def accept(self, post: SweepPost) -> None:
         followers = FOLLOWERS_A_SEGMENT * post.segments if post.segments > 1 else SMALL_FOLLOWERS
         make_up_followers(self.database, post.publisher_id, followers, seed=1)
         self.publishing.publish(

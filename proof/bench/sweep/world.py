@@ -17,7 +17,7 @@ from fanfold import contract, names
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, Budget
 from fanfold.errors import Unsent
 from fanfold.fanout.plan import MAX_SEGMENTS, SEGMENT_FOLLOWERS
-from proof.bench.sweep.lanes import Order, Queue
+from proof.bench.sweep.lanes import LaneQueue, Order
 from proof.model.clock import Clock
 from proof.simulation.world.scheduler import Scheduler, virtual_time
 
@@ -46,7 +46,7 @@ Key = tuple[str, int]  # a fan-out and a segment, or PLAN
 
 
 @dataclass(frozen=True)
-class Post:
+class SweepPost:
     """A post, when it is accepted, and which of its orders are lost when they are first sent."""
 
     fanout_id: str
@@ -70,12 +70,12 @@ class Traffic:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class WorldCase:
     """A world, before anything has happened in it; times are seconds since the beginning."""
 
     name: str
-    others: tuple[Post, ...]
-    large: tuple[Post, ...] = ()  # the fan-outs of the backlog that have a row in the ledger
+    others: tuple[SweepPost, ...]
+    large: tuple[SweepPost, ...] = ()  # the fan-outs of the backlog that have a row in the ledger
     traffic: tuple[Traffic, ...] = ()  # the others
     steady: int = 0  # messages that each queue always has in flight
     is_fair: bool = True
@@ -89,7 +89,7 @@ class Case:
 class Books(Protocol):
     """What PLAN, DELIVER and SWEEP do."""
 
-    def accept(self, post: Post) -> None:
+    def accept(self, post: SweepPost) -> None:
         """Accept a post, and send its plan order."""
 
     def plan(self, order: Order) -> None: ...
@@ -106,8 +106,8 @@ class Books(Protocol):
 
 
 @dataclass
-class World:
-    case: Case
+class SweepWorld:
+    case: WorldCase
     scheduler: Scheduler = field(default_factory=lambda: Scheduler(Random(0), clock=Clock()))
     sent: Counter[Key] = field(default_factory=Counter)  # those that were lost too
     lost_at: dict[Key, float] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.queues = {
-            url: Queue(lambda: self.scheduler.now, self.case.is_fair)
+            url: LaneQueue(lambda: self.scheduler.now, self.case.is_fair)
             for url in (PUBLISH, EXPRESS, BULK)
         }
         self.free = {
@@ -142,7 +142,7 @@ class World:
         start, end = self.case.paused
         return start <= self.scheduler.now < end
 
-    def run(self, make: Callable[[World], Books]) -> World:
+    def run(self, make: Callable[[SweepWorld], Books]) -> SweepWorld:
         """Let everything happen, until each post is delivered or the time is over."""
         with virtual_time(self.scheduler):
             self.books = make(self)
@@ -287,7 +287,7 @@ class World:
 class QueueClient:
     """The call of an SQS client that PLAN, DELIVER and SWEEP make."""
 
-    world: World
+    world: SweepWorld
 
     def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, Any]]) -> Any:  # noqa: N803
         for entry in Entries:
@@ -300,7 +300,7 @@ class QueueClient:
 class LambdaClient:
     """Lambda's event source mappings, whose id is the URL of their queue."""
 
-    world: World
+    world: SweepWorld
 
     def get_event_source_mapping(self, *, UUID: str) -> Any:  # noqa: N803
         return {"State": "Disabled" if self.world.is_paused(UUID) else "Enabled"}

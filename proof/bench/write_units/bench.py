@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fanfold import names
-from proof.bench.figures import Bars, Figure, Result, Row
+from proof.bench.figures import Bars, BenchResult, Figure, Row
 from proof.bench.progress import with_progress
 from proof.simulation.timed.system import POST, PUBLISHER, System
 from proof.simulation.timed.tables import follow
@@ -16,7 +16,7 @@ SHORT = (1_000, 10_000)
 
 
 @dataclass(frozen=True)
-class Spent:
+class SpentUnits:
     followers: int
     entries: float
     others: dict[str, float]  # by table or index
@@ -26,13 +26,13 @@ class Spent:
         return (self.entries + sum(self.others.values())) / self.followers
 
 
-def run(*, short: bool) -> Result:
+def run(*, short: bool) -> BenchResult:
     """Publish 1 KB to few and to many followers."""
     spent = [
         publish(followers)
         for followers in with_progress("write-units", SHORT if short else TARGETS)
     ]
-    return Result(
+    return BenchResult(
         figures=[
             Figure(
                 name=f"write_units.per_entry_{each.followers}",
@@ -57,7 +57,7 @@ def run(*, short: bool) -> Result:
     )
 
 
-def publish(followers: int) -> Spent:
+def publish(followers: int) -> SpentUnits:
     """Publish one post; raises `RuntimeError` if a follower is missed."""
     system = System(WRITE_CAPACITY)
     follow(system.database, PUBLISHER, followers)
@@ -65,10 +65,10 @@ def publish(followers: int) -> Spent:
     system.run_until_complete(POST)
     if len(system.written(POST).users) != followers:
         raise RuntimeError(f"Not all of the {followers:,} followers have the post.")
-    return Spent(followers, system.meter.of(names.TIMELINES.name), system.units_beside())
+    return SpentUnits(followers, system.meter.of(names.TIMELINES.name), system.units_beside())
 
 
-def _rows(spent: Spent) -> list[Row]:
+def _rows(spent: SpentUnits) -> list[Row]:
     beside = ", ".join(f"{name} {units:g}" for name, units in sorted(spent.others.items()))
     total = sum(spent.others.values())
     name = f"{spent.followers:,} followers: beside the entries"

@@ -15,7 +15,7 @@ from fanfold.ids import split_sort_key
 from fanfold_cli.commands import pause
 from proof.simulation.actors import on_call
 from proof.simulation.clients import requests
-from proof.simulation.oracle.follows import Asked, Change
+from proof.simulation.oracle.follows import Asked, RowChange
 from proof.simulation.world.commands import repeat
 from proof.simulation.world.world import World
 
@@ -115,7 +115,7 @@ def _note_follows(undone: _Undone) -> None:
         relation.requests.append(restored)
         relation.ends(restored, now_ms, None)
         if did is not does:
-            world.observer.changes[pair].append(Change(now_ms, does))
+            world.observer.changes[pair].append(RowChange(now_ms, does))
 
 
 def _follows(row: dict[str, Any] | None) -> bool:

@@ -16,7 +16,7 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import STALLED
 from fanfold.messages import MAX_FIRST_SENT_MS, PlanFanout
 from proof.simulation.clients import reader_requests, requests
-from proof.simulation.oracle.ids import DAY, Attempt, Between, Wanted, body_of
+from proof.simulation.oracle.ids import DAY, Between, IdAttempt, WantedPost, body_of
 from proof.simulation.world.lambdas import MAPPED, queue_url
 from proof.simulation.world.long_world import LongWorld, Pair
 
@@ -31,16 +31,16 @@ PAUSED_DAYS = (0.5, 3.0, 8.0, 16.0)
 # Publishers
 
 
-def want(world: LongWorld, publisher: str, title: str) -> Wanted:
+def want(world: LongWorld, publisher: str, title: str) -> WantedPost:
     """A post, perhaps with a time of its own: up to the retention ago, or a bit more."""
     if world.drawn.random() < 0.75:
-        return Wanted(publisher, title)
+        return WantedPost(publisher, title)
     ago = world.drawn.uniform(0, 1.05) * world.retention_days * DAY
     at_ms = world.clock.now_ms() - int(ago)
-    return Wanted(publisher, title, times.to_text(at_ms))
+    return WantedPost(publisher, title, times.to_text(at_ms))
 
 
-def publish(world: LongWorld, wanted: Wanted, key: str) -> None:
+def publish(world: LongWorld, wanted: WantedPost, key: str) -> None:
     """Publish over HTTP."""
     begun = world.clock.now_ms()
     more = _times_of(wanted)
@@ -49,14 +49,14 @@ def publish(world: LongWorld, wanted: Wanted, key: str) -> None:
         world, wanted.publisher, key, content=body_of(wanted), is_patient=True, **more
     )
     judged = Between(begun, world.clock.now_ms())
-    attempt = Attempt("publish", wanted.publisher, done.subject, judged, wanted=wanted)
+    attempt = IdAttempt("publish", wanted.publisher, done.subject, judged, wanted=wanted)
     attempt.status = done.status
     if done.answer:
         attempt.times = done.answer["published_at"], done.answer["accepted_at"]
     world.attempts.append(attempt)
 
 
-def publish_by_queue(world: LongWorld, wanted: Wanted, ref_id: str) -> None:
+def publish_by_queue(world: LongWorld, wanted: WantedPost, ref_id: str) -> None:
     """Publish by a message; perhaps it is one that was sent days ago, and is redriven."""
     now, first = world.clock.now_ms(), None
     if world.drawn.random() < 0.15:
@@ -67,10 +67,12 @@ def publish_by_queue(world: LongWorld, wanted: Wanted, ref_id: str) -> None:
     requests.send(world, content, first_sent_ms=first)
     # The queue's time of it, which may be rounded up or down, or the one that it is told.
     sent = Between(now - 1, world.clock.now_ms() + 1) if first is None else Between(first, first)
-    world.attempts.append(Attempt("send", wanted.publisher, ref_id, sent, sent=now, wanted=wanted))
+    world.attempts.append(
+        IdAttempt("send", wanted.publisher, ref_id, sent, sent=now, wanted=wanted)
+    )
 
 
-def _times_of(wanted: Wanted) -> dict[str, Any]:
+def _times_of(wanted: WantedPost) -> dict[str, Any]:
     return {} if wanted.published_at is None else {"published_at": wanted.published_at}
 
 
@@ -80,14 +82,14 @@ def retract(world: LongWorld, publisher: str, ref_id: str, *, by_queue: bool) ->
     if by_queue:
         requests.retract_by_queue(world, publisher, ref_id)
         span = Between(begun, world.clock.now_ms())
-        world.attempts.append(Attempt("unsend", publisher, ref_id, span, sent=begun))
+        world.attempts.append(IdAttempt("unsend", publisher, ref_id, span, sent=begun))
         return
     done = requests.retract(world, publisher, ref_id)
     span = Between(begun, world.clock.now_ms())
     # What was given up may have its effect after another try was answered.
     is_heard = all(each.status for each in done.attempts)
     status = done.status if is_heard else 0
-    world.attempts.append(Attempt("retract", publisher, ref_id, span, status=status))
+    world.attempts.append(IdAttempt("retract", publisher, ref_id, span, status=status))
 
 
 # Users

@@ -1,4 +1,4 @@
-"""What a new follow brings: the newest posts of its publisher, by two looks."""
+"""What a new follow brings: the newest posts of its publisher, in two passes."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from fanfold import names
 from fanfold.follows.backfill import OUTBOX_LAG_MS
 from proof.simulation.checks.evidence import ROUNDING_MS, Evidence
 from proof.simulation.checks.reading.shown import follow_requests, is_excused
-from proof.simulation.clients.history import Backfill
+from proof.simulation.clients.history import BackfillPass
 from proof.simulation.faults.faults import MAX_SKEW_MS
 from proof.simulation.oracle.follows import surely
 
 
 def a_new_follow_brings_the_newest_posts(found: Evidence) -> Iterator[str]:
-    """After each of its looks, whoever surely follows has the newest posts that were there.
+    """After each of its passes, who surely follows has the newest posts that were there.
 
     There: in the index of the publisher's posts, which lags behind, when the follow had its edge;
-    for the second look, when that began.
+    for the second pass, when that began.
     """
     most = found.world.backfill
-    for look in found.history.backfills if most else ():
-        pair = look.user, look.publisher
-        if is_excused(found, pair) or not _is_owed(found, look):
+    for done in found.history.backfills if most else ():
+        pair = done.user, done.publisher
+        if is_excused(found, pair) or not _is_owed(found, done):
             continue
-        for key, ref_id in _newest(found, look, most):
+        for key, ref_id in _newest(found, done, most):
             # What all followers share is there for this one too.
-            own_ms = found.world.observer.landed_ms.get((look.user, key), math.inf)
+            own_ms = found.world.observer.landed_ms.get((done.user, key), math.inf)
             landed_ms = min(own_ms, found.world.channels.put_ms.get(key, math.inf))
-            is_due = found.world.observer.posted_ms[ref_id] <= _known_by_ms(found, look)
-            if is_due and landed_ms > look.ended_ms:
-                which = "second" if look.is_second else "first"
-                yield f"The {which} look for {look.user} at {look.publisher} has missed {ref_id}."
+            is_due = found.world.observer.posted_ms[ref_id] <= _known_by_ms(found, done)
+            if is_due and landed_ms > done.ended_ms:
+                which = "second" if done.is_second else "first"
+                yield f"The {which} pass for {done.user} at {done.publisher} has missed {ref_id}."
 
 
 def nothing_else_is_filled_in(found: Evidence) -> Iterator[str]:
@@ -45,33 +45,33 @@ def nothing_else_is_filled_in(found: Evidence) -> Iterator[str]:
             yield f"{user} has {ref_id} of before, and nothing should have brought it."
 
 
-def _known_by_ms(found: Evidence, look: Backfill) -> float:
-    """Posts that were stored by then are known to the page that a look uses."""
+def _known_by_ms(found: Evidence, done: BackfillPass) -> float:
+    """Posts that were stored by then are known to the page that a pass uses."""
     skew_ms = MAX_SKEW_MS if "skewed" in found.world.faults.injected else 0
     # A page that a worker remembers is of that time at least, by the clock of its reader.
-    first_ms = look.sent_ms + OUTBOX_LAG_MS
-    if look.is_second:
+    first_ms = done.sent_ms + OUTBOX_LAG_MS
+    if done.is_second:
         first_ms += names.PLAN.settled_seconds * 1000
     lag_ms = 1000 * found.world.max_index_lag + ROUNDING_MS
-    return min(look.begun_ms, first_ms - skew_ms) - lag_ms
+    return min(done.begun_ms, first_ms - skew_ms) - lag_ms
 
 
-def _is_owed(found: Evidence, look: Backfill) -> bool:
-    requests = follow_requests(found, (look.user, look.publisher))
+def _is_owed(found: Evidence, done: BackfillPass) -> bool:
+    requests = follow_requests(found, (done.user, done.publisher))
     if any(request.is_import for request in requests):
         return False
-    span = look.begun_ms, look.ended_ms
+    span = done.begun_ms, done.ended_ms
     return surely(requests, *span, skew_ms=found.skew_ms) is True
 
 
-def _newest(found: Evidence, look: Backfill, most: int) -> list[tuple[str, str]]:
+def _newest(found: Evidence, done: BackfillPass, most: int) -> list[tuple[str, str]]:
     """Key and id of posts that are surely among the newest, of all that may have been there."""
     posted = found.world.observer.posted_ms
     may = [
         ref_id
         for ref_id in found.publishes
-        if found.publishes[ref_id].publisher == look.publisher
-        and posted.get(ref_id, look.ended_ms) < look.ended_ms
+        if found.publishes[ref_id].publisher == done.publisher
+        and posted.get(ref_id, done.ended_ms) < done.ended_ms
     ]
     # Whatever was retracted may have been among them, and its place is not known any more.
     gone = [ref_id for ref_id in may if "sort_key" not in found.posts.get(ref_id, {})]

@@ -24,9 +24,9 @@ def _shown(found: Evidence) -> Iterator[tuple[str, float, dict[str, Any]]]:
         for page in pages:
             for entry in page.entries:
                 yield page.user, page.begun_ms - OLD_MS, entry
-    for look in found.history.looks:
-        if look.post:
-            yield look.user, look.begun_ms, look.post
+    for read in found.history.post_reads:
+        if read.post:
+            yield read.user, read.begun_ms, read.post
 
 
 def posts_are_shown_with_their_latest_edit(found: Evidence) -> Iterator[str]:
@@ -108,13 +108,13 @@ def posts_are_found_by_themselves(found: Evidence) -> Iterator[str]:
     _ = found.seen
     history = found.history
     gone_ms = {each.subject: each.ended_ms for each in history.of("retract") if each.status == 204}
-    for look in history.looks:
-        ref_id = look.ref_id
-        if look.post and look.begun_ms > gone_ms.get(ref_id, look.begun_ms):
-            yield f"{look.user} reads {ref_id}, which was retracted before."
+    for read in history.post_reads:
+        ref_id = read.ref_id
+        if read.post and read.begun_ms > gone_ms.get(ref_id, read.begun_ms):
+            yield f"{read.user} reads {ref_id}, which was retracted before."
         accepted = (
-            each.answer and each.ended_ms <= look.begun_ms
+            each.answer and each.ended_ms <= read.begun_ms
             for each in history.of("publish", subject=ref_id)
         )
-        if look.post is None and not history.tried_to_retract(ref_id) and any(accepted):
-            yield f"{look.user} does not find {ref_id}, which was accepted before."
+        if read.post is None and not history.tried_to_retract(ref_id) and any(accepted):
+            yield f"{read.user} does not find {ref_id}, which was accepted before."

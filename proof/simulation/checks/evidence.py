@@ -17,7 +17,7 @@ from proof.model.sqs.messages import Message
 from proof.simulation.clients import climbs, reader_requests, requests
 from proof.simulation.clients.bodies import content_of
 from proof.simulation.clients.history import Operation, Pair
-from proof.simulation.clients.readers import Unread
+from proof.simulation.clients.readers import UnreadAnswer
 from proof.simulation.clients.spans import Span
 from proof.simulation.observed.channels import is_channel
 from proof.simulation.oracle.follows import Asked, Sighting, contradictions, surely
@@ -96,7 +96,7 @@ class Seen:
     status: dict[str, dict[str, Any] | None] = field(default_factory=dict)  # by `ref_id`
     muted: dict[str, set[str]] = field(default_factory=dict)  # publishers by user
     # By user what is unread, the marker, and the sort keys of all entries, without content.
-    unread: dict[str, tuple[Unread, str, list[str]]] = field(default_factory=dict)
+    unread: dict[str, tuple[UnreadAnswer, str, list[str]]] = field(default_factory=dict)
 
     def visible(self, user: str) -> set[str]:
         """Whose posts the timeline of a user shows."""

@@ -11,7 +11,7 @@ from fanfold import names, times
 from fanfold.channels.head import head_of
 from fanfold.fanout.row import CHANNEL, COMPLETE, EXPIRED, STALLED
 from proof.simulation.checks.evidence import Evidence
-from proof.simulation.oracle.ids import DAY, SECOND, Attempt, Between, Holder, Id
+from proof.simulation.oracle.ids import DAY, SECOND, Between, Holder, Id, IdAttempt
 from proof.simulation.world.long_world import DAY_SECONDS, LongWorld, Moment, Pair
 
 # After this, nothing that has a time to live is left of the longest retention.
@@ -21,7 +21,7 @@ SLOWEST_MS = 4 * DAY
 
 
 @dataclass
-class Seen:
+class SeenMoment:
     """A moment, and what each id may stand for then."""
 
     moment: Moment
@@ -29,10 +29,10 @@ class Seen:
 
 
 @dataclass
-class Course:
+class WeeksCourse:
     """The log of a world, understood."""
 
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[SeenMoment] = field(default_factory=list)
     unexplained: list[str] = field(default_factory=list)
 
     def posts(self) -> Iterator[tuple[str, Holder, int]]:
@@ -79,16 +79,16 @@ class Course:
         return None if asked_for or len(states) > 1 else states.pop()
 
 
-def course_of(found: Evidence) -> Course:
+def course_of(found: Evidence) -> WeeksCourse:
     """Go through the log once more."""
     ids: dict[str, Id] = defaultdict(Id)
-    course = Course()
+    course = WeeksCourse()
     for each in _world(found).log:
-        if isinstance(each, Attempt):
+        if isinstance(each, IdAttempt):
             course.unexplained += ids[each.ref_id].settle(each)
         else:
             states = {ref_id: tuple(known.states) for ref_id, known in ids.items()}
-            course.seen.append(Seen(each, states))
+            course.seen.append(SeenMoment(each, states))
     return course
 
 
@@ -145,7 +145,7 @@ def no_entry_is_shown_after_its_time(found: Evidence) -> Iterator[str]:
 
 
 def _came_back(
-    course: Course,
+    course: WeeksCourse,
     number: int,
     user: str,
     line: tuple[str, str, str, str],
@@ -178,7 +178,7 @@ def _visible(moment: Moment, user: str) -> set[str]:
     return moment.follows[user] - moment.muted[user]
 
 
-def _accepted(seen: Seen, ref_id: str) -> set[Between]:
+def _accepted(seen: SeenMoment, ref_id: str) -> set[Between]:
     """When the posts were accepted that an id may stand for at a moment."""
     return {state.accepted for state in seen.ids.get(ref_id, ()) if state and state.wanted}
 
@@ -237,7 +237,7 @@ def nobody_is_shown_whom_they_do_not_follow(found: Evidence) -> Iterator[str]:
                 yield f"{user} is shown posts of {sorted(others)}, and does not follow them."
 
 
-def _had_ended(seen: Seen, ref_id: str) -> bool:
+def _had_ended(seen: SeenMoment, ref_id: str) -> bool:
     """Whether the time to live of a post's entries is surely over."""
     ends = [state.entries_end.hi for state in seen.ids.get(ref_id, ()) if state and state.wanted]
     return bool(ends) and max(ends) < seen.moment.at.lo

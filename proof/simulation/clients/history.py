@@ -17,7 +17,7 @@ from fanfold.messages import first_sent_at
 from proof.model.sqs.messages import Message
 from proof.model.sqs.queues import DELETED
 from proof.simulation.clients.edits import Edits
-from proof.simulation.clients.readers import Readers
+from proof.simulation.clients.readers import ReaderHistory
 from proof.simulation.clients.spans import Span
 from proof.simulation.oracle.follows import Asked
 
@@ -34,7 +34,7 @@ CLOCKS_MS = 1_000 + 250
 
 
 @dataclass(eq=False)
-class Attempt:
+class RetractAttempt:
     """One of the requests to retract a post; it may go on after its client has given it up."""
 
     asked_ms: float
@@ -62,7 +62,7 @@ class Operation:
     status: int = 0  # of the last HTTP answer
     answer: Any = None
     tries: list[Span] = field(default_factory=list)  # its requests or messages to publish
-    attempts: list[Attempt] = field(default_factory=list)  # to retract
+    attempts: list[RetractAttempt] = field(default_factory=list)  # to retract
 
     @property
     def is_acknowledged(self) -> bool:
@@ -166,8 +166,8 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Backfill:
-    """RELATE has carried out an order to look for a publisher's newest posts: once, or again."""
+class BackfillPass:
+    """RELATE has carried out an order for a publisher's newest posts: first pass, or second."""
 
     user: str
     publisher: str
@@ -195,7 +195,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Look:
+class PostRead:
     """What a user was shown of one post; None if it was not found."""
 
     user: str
@@ -215,10 +215,10 @@ class History:
     # When posts were published, by `ref_id`, where their publishers said it.
     given_times: dict[str, str] = field(default_factory=dict)
     feeds: list[list[Page]] = field(default_factory=list)  # of publishers' own posts
-    looks: list[Look] = field(default_factory=list)
+    post_reads: list[PostRead] = field(default_factory=list)
     edits: Edits = field(default_factory=Edits)
-    readers: Readers = field(default_factory=Readers)
-    backfills: list[Backfill] = field(default_factory=list)
+    readers: ReaderHistory = field(default_factory=ReaderHistory)
+    backfills: list[BackfillPass] = field(default_factory=list)
     relations: dict[Pair, Relation] = field(default_factory=lambda: defaultdict(Relation))
     _by_subject: dict[tuple[str, str], list[Operation]] = field(
         default_factory=lambda: defaultdict(list)
@@ -309,14 +309,14 @@ class History:
             relation.orders.append(Span(sent_ms))
             self._orders[message.id] = relation, relation.orders[-1]
 
-    def _looked(self, message: Message, now_ms: float, work: Span | None) -> None:
+    def _backfilled(self, message: Message, now_ms: float, work: Span | None) -> None:
         if work is None or '"relation.' not in message.body:
             return
         content = json.loads(message.body)
         pair = content["user_id"], content["publisher_id"]
         is_second = content["type"] == contract.RELATION_SETTLE
         sent_ms = message.sent_at * 1000
-        self.backfills.append(Backfill(*pair, sent_ms, work.begun_ms, now_ms, is_second))
+        self.backfills.append(BackfillPass(*pair, sent_ms, work.begun_ms, now_ms, is_second))
 
     def _rejected(self, message: Message) -> None:
         """PLAN has sent a message to the dead-letter queue, before it is deleted."""
@@ -337,7 +337,7 @@ class History:
         """
         self.edits.ended(message, how, now_ms)
         if how == DELETED:
-            self._looked(message, now_ms, work)
+            self._backfilled(message, now_ms, work)
         if message.id in self._requests and not message.dead_letter_source:
             relation, request = self._requests[message.id]
             if how == DELETED:

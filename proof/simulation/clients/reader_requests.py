@@ -9,7 +9,7 @@ from fanfold.errors import MuteOvertaken
 from fanfold.ids import sort_key, split_sort_key
 from proof.simulation.clients import requests
 from proof.simulation.clients.history import Operation
-from proof.simulation.clients.readers import MUTED, Marking, Unread
+from proof.simulation.clients.readers import MUTED, Marking, UnreadAnswer
 from proof.simulation.oracle.follows import Asked
 from proof.simulation.world.world import World
 
@@ -75,12 +75,12 @@ def _marking(world: World, user: str, route: contract.Route, asked: str, **more:
     return tried.told
 
 
-def unread(world: World, user: str) -> Unread | None:
+def unread(world: World, user: str) -> UnreadAnswer | None:
     """Ask how much is unread; None without an answer."""
     begun_ms = world.clock.now_ms()
     status, answer = requests.call(world, user, contract.COUNT_UNREAD)
     if status != 200:
         return None
-    found = Unread(user, begun_ms, world.clock.now_ms(), answer["unread"], answer["more"])
+    found = UnreadAnswer(user, begun_ms, world.clock.now_ms(), answer["unread"], answer["more"])
     world.history.readers.unread.append(found)
     return found

@@ -38,7 +38,7 @@ class Marking:
 
 
 @dataclass(frozen=True)
-class Unread:
+class UnreadAnswer:
     """An answer to how much is unread."""
 
     user: str
@@ -49,7 +49,7 @@ class Unread:
 
 
 @dataclass
-class Readers:
+class ReaderHistory:
     """All that readers were answered in a run."""
 
     # By user and publisher; a request to follow stands for one to mute.
@@ -57,7 +57,7 @@ class Readers:
     ids: list[list[Page]] = field(default_factory=list)  # the pages of readings without content
     listings: list[Listing] = field(default_factory=list)
     markings: list[Marking] = field(default_factory=list)
-    unread: list[Unread] = field(default_factory=list)
+    unread: list[UnreadAnswer] = field(default_factory=list)
 
     def has_muted(self, user: str) -> bool:
         """Whether a user ever tried to mute anybody."""

@@ -10,7 +10,7 @@ from fanfold import contract, cursor, names
 from fanfold.errors import TooManyRequests
 from fanfold.ids import ref_id_for
 from proof.simulation.clients.edits import Edit
-from proof.simulation.clients.history import Attempt, Look, Operation, Page
+from proof.simulation.clients.history import Operation, Page, PostRead, RetractAttempt
 from proof.simulation.clients.readers import FOLLOWING, Listing
 from proof.simulation.clients.spans import Span
 from proof.simulation.oracle.follows import Asked
@@ -122,7 +122,7 @@ def squat(world: World, ref_id: str) -> Operation:
 
 def _delete(world: World, kind: str, user: str, ref_id: str, *, is_patient: bool) -> Operation:
     def is_acknowledged(operation: Operation) -> bool:
-        attempt = Attempt(world.clock.now_ms())
+        attempt = RetractAttempt(world.clock.now_ms())
         operation.attempts.append(attempt)
 
         def ended(status: int) -> None:
@@ -184,7 +184,7 @@ def show(world: World, user: str, ref_id: str) -> None:
     code, post = call(world, user, contract.READ_POST, path={"ref_id": ref_id})
     if code in (200, 404):
         shown = post if code == 200 else None
-        world.history.looks.append(Look(user, ref_id, begun_ms, shown))
+        world.history.post_reads.append(PostRead(user, ref_id, begun_ms, shown))
 
 
 def read_feed(world: World, user: str, publisher: str, *, limit: int) -> None:

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 from proof.simulation.exhaustive import deliveries, posts, relations
 from proof.simulation.exhaustive.doors import Sizes, installed
 from proof.simulation.exhaustive.scopes import Scope
-from proof.simulation.exhaustive.search import Found, follow, numbered, search
-from proof.simulation.exhaustive.states import Happened, Kind, Step
+from proof.simulation.exhaustive.search import SearchResult, follow, numbered, search
+from proof.simulation.exhaustive.states import Happened, Step, StepKind
 
 SHOWN_CHARS = 120  # of a request or an answer
 
 
-class Size(IntEnum):
+class ScopeSize(IntEnum):
     """How many states a scope has, and so when it is explored."""
 
     SMALL = 0  # hundreds to thousands; with a fault up to a million
@@ -33,7 +33,7 @@ class Named(NamedTuple):
     """A scope by its name."""
 
     name: str
-    size: Size
+    size: ScopeSize
     sizes: Sizes = Sizes()
 
     def make(self, faults: int) -> Scope:
@@ -54,7 +54,7 @@ MEDIUM = (
 
 
 def _named(name: str, sizes: Sizes, *, is_large: bool = False) -> Named:
-    size = Size.MEDIUM if name in MEDIUM else Size.LARGE if is_large else Size.SMALL
+    size = ScopeSize.MEDIUM if name in MEDIUM else ScopeSize.LARGE if is_large else ScopeSize.SMALL
     return Named(name, size, sizes)
 
 
@@ -68,15 +68,15 @@ SCOPES = (
 )
 
 
-class Result(NamedTuple):
+class ScopeResult(NamedTuple):
     named: Named
-    found: Found
+    found: SearchResult
     seconds: float  # of CPU
     path: tuple[int, ...] = ()  # to the first violation
     trace: tuple[str, ...] = ()
 
 
-def explore(named: Named, *, faults: int, is_reduced: bool = True) -> Result:
+def explore(named: Named, *, faults: int, is_reduced: bool = True) -> ScopeResult:
     """Explore one scope."""
     gc.disable()  # millions of tuples, of which none is garbage before the end
     began = time.process_time()
@@ -86,7 +86,7 @@ def explore(named: Named, *, faults: int, is_reduced: bool = True) -> Result:
         found = search(scope)
         seconds = time.process_time() - began
         path = numbered(scope, found.path)
-        result = Result(named, found, seconds, path, tuple(_trace(scope, path)))
+        result = ScopeResult(named, found, seconds, path, tuple(_trace(scope, path)))
     gc.enable()
     return result
 
@@ -113,7 +113,7 @@ def _told(scope: Scope, step: Step, happened: Happened) -> str:
     end = ""
     if happened.end is not None:
         end = " and fails" if happened.end.is_failure else " and ends"
-    fault = f" [{step.kind.value}]" if step.kind is not Kind.DONE else ""
+    fault = f" [{step.kind.value}]" if step.kind is not StepKind.DONE else ""
     change = "" if happened.before == happened.after else " *"
     return (
         f"{happened.program.name:24} {call.operation if call else 'nothing'}{change}{fault}{end}  "
@@ -167,11 +167,11 @@ def _chosen(only: str, *, faults: int, is_all: bool) -> list[Named]:
     """The scope of this name, or those with this text in their names."""
     if exact := [each for each in SCOPES if each.name == only]:
         return exact
-    size = Size.LARGE if is_all or only else Size.SMALL if faults else Size.MEDIUM
+    size = ScopeSize.LARGE if is_all or only else ScopeSize.SMALL if faults else ScopeSize.MEDIUM
     return [each for each in SCOPES if only in each.name and each.size <= size]
 
 
-def _report(result: Result, faults: int) -> None:
+def _report(result: ScopeResult, faults: int) -> None:
     print(*result.trace, sep="\n")
     print(f"{result.named.name}: {result.found.broken}.")
     path = ".".join(map(str, result.path))

@@ -42,7 +42,7 @@ def _read(content: dict[str, Any]) -> Any:
     return bytes.fromhex(content[_BYTES]) if content.keys() == {_BYTES} else content
 
 
-class Call(NamedTuple):
+class AwsCall(NamedTuple):
     """One attempt of a request to a service."""
 
     number: int
@@ -51,23 +51,23 @@ class Call(NamedTuple):
     request: dict[str, Any]
 
     @staticmethod
-    def of(service: str, operation: str, request: dict[str, Any]) -> Call:
+    def of(service: str, operation: str, request: dict[str, Any]) -> AwsCall:
         number = number_of(service, operation, text_of(request))
-        return Call(number, service, operation, request)
+        return AwsCall(number, service, operation, request)
 
 
-class Answer(NamedTuple):
+class CallAnswer(NamedTuple):
     """What the caller of a call hears: an answer or an error."""
 
     number: int
     content: dict[str, Any] | Exception
 
     @staticmethod
-    def of(content: dict[str, Any] | Exception) -> Answer:
+    def of(content: dict[str, Any] | Exception) -> CallAnswer:
         if isinstance(content, Exception):
             about = text_of(getattr(content, "response", str(content)))
-            return Answer(number_of(type(content).__name__, about), content)
-        return Answer(number_of(text_of(content)), content)
+            return CallAnswer(number_of(type(content).__name__, about), content)
+        return CallAnswer(number_of(text_of(content)), content)
 
 
 class Waits(BaseException):
@@ -79,16 +79,16 @@ class Script:
     """The answers that an invocation gets, one after the other, and what it calls after them."""
 
     name: str = ""  # of the invocation
-    answers: Sequence[Answer] = ()
+    answers: Sequence[CallAnswer] = ()
     calls: Sequence[int] = ()  # the numbers of the calls that these answers are to
-    next: Call | None = None
+    next: AwsCall | None = None
     given: int = 0
 
     def call(self, service: str, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         """The next answer; raises `Waits` behind the last one, and whenever called after that."""
         if self.next is not None:
             raise Waits
-        call = Call.of(service, operation, request)
+        call = AwsCall.of(service, operation, request)
         if self.given == len(self.answers):
             self.next = call
             raise Waits
@@ -103,13 +103,13 @@ class Script:
 
 
 @dataclass
-class Stage:
+class CurrentScript:
     """Where the invocation that runs now finds its script."""
 
     script: Script = field(default_factory=Script)
 
 
-stage = Stage()
+stage = CurrentScript()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from fanfold.aws.items import expressions, get_number, number, text
 from fanfold.follows import ring
 from fanfold.ids import ref_id_for
 from proof.model.clock import START_MS
-from proof.simulation.exhaustive.calls import Call
+from proof.simulation.exhaustive.calls import AwsCall
 from proof.simulation.exhaustive.doors import Program, Sizes
 from proof.simulation.exhaustive.scopes import Scope, http, sweep
 from proof.simulation.exhaustive.states import Happened, Letter, State
@@ -32,7 +32,7 @@ SECONDS_FOR_ONE_BATCH = 26.0
 SECONDS_A_CALL_OF_PLAN = 2.0
 
 
-class Delivery(Scope):
+class DeliveryScope(Scope):
     """One accepted post of a publisher with a few followers."""
 
     def accept(self, followers: int) -> None:
@@ -168,7 +168,7 @@ def _publish(at: int) -> Any:
     return http(contract.PUBLISH_POST, PUBLISHER, at=at, body={"body": {}})
 
 
-def _posted(scope: Delivery, *stamps: int) -> None:
+def _posted(scope: DeliveryScope, *stamps: int) -> None:
     """Clients post, with one key."""
     scope.follow(1)
     for at in stamps or (0,):
@@ -176,18 +176,18 @@ def _posted(scope: Delivery, *stamps: int) -> None:
         scope.clients.append(Program(f"post at {at}", names.API.name, event, seconds=10.0))
 
 
-def _posted_twice(scope: Delivery) -> None:
+def _posted_twice(scope: DeliveryScope) -> None:
     """A client posts, and repeats it before it has its answer."""
     _posted(scope, 0, 1)
 
 
-def _repeated(scope: Delivery, after_ms: int) -> None:
+def _repeated(scope: DeliveryScope, after_ms: int) -> None:
     """A client posts, and repeats it whatever it was answered, or was not."""
     _posted(scope)
     scope.repeats_after_ms = after_ms
 
 
-def _sent(scope: Delivery, copies: int = 1) -> None:
+def _sent(scope: DeliveryScope, copies: int = 1) -> None:
     """A service posts by a message."""
     scope.follow(1)
     content = {"version": 1, "type": contract.POST_PUBLISHED, "body": {}}
@@ -197,47 +197,47 @@ def _sent(scope: Delivery, copies: int = 1) -> None:
     ]
 
 
-def _unplanned(scope: Delivery) -> None:
+def _unplanned(scope: DeliveryScope) -> None:
     scope.accept(1)
 
 
-def _copied(scope: Delivery, followers: int = 2) -> None:
+def _copied(scope: DeliveryScope, followers: int = 2) -> None:
     """PLAN's order is received twice, so that two workers deliver at once."""
     scope.accept(followers)
     (order,) = scope.letters
     scope.letters.append(order._replace(copy=1))
 
 
-def _beside_a_plan(scope: Delivery) -> None:
+def _beside_a_plan(scope: DeliveryScope) -> None:
     """PLAN's order comes again while its first worker still delivers: that one is planned."""
     scope.accept(2)
     (order,) = scope.letters
     scope.letters.append(order._replace(receives=1))
 
 
-def _given_up(scope: Delivery) -> None:
+def _given_up(scope: DeliveryScope) -> None:
     """PLAN has time for one of two batches, and leaves the other to a lane."""
     scope.accept(2)
     scope.steps.seconds_a_call_of_plan = SECONDS_A_CALL_OF_PLAN
 
 
-def _given_up_twice(scope: Delivery) -> None:
+def _given_up_twice(scope: DeliveryScope) -> None:
     _copied(scope)
     scope.steps.seconds_a_call_of_plan = SECONDS_A_CALL_OF_PLAN
 
 
-def _retracted(scope: Delivery) -> None:
+def _retracted(scope: DeliveryScope) -> None:
     """The publisher takes the post back while PLAN has it."""
     scope.accept(1)
     _takes_back(scope)
 
 
-def _given_up_and_retracted(scope: Delivery) -> None:
+def _given_up_and_retracted(scope: DeliveryScope) -> None:
     _given_up(scope)
     _takes_back(scope)
 
 
-def _takes_back(scope: Delivery) -> None:
+def _takes_back(scope: DeliveryScope) -> None:
     path = {"ref_id": REF_ID}
     event = http(contract.RETRACT_POST, PUBLISHER, at=START_MS, path=path)
     scope.clients.append(
@@ -245,11 +245,11 @@ def _takes_back(scope: Delivery) -> None:
     )
 
 
-def _nobody(scope: Delivery) -> None:
+def _nobody(scope: DeliveryScope) -> None:
     scope.accept(0)
 
 
-def _planned(scope: Delivery, followers: int = 1) -> None:
+def _planned(scope: DeliveryScope, followers: int = 1) -> None:
     """PLAN has died after it sent the segments, so its order comes again."""
     scope.accept(followers)
     (order,) = scope.letters
@@ -257,23 +257,23 @@ def _planned(scope: Delivery, followers: int = 1) -> None:
     scope.letters.append(order._replace(receives=1))
 
 
-def _segments(scope: Delivery) -> None:
+def _segments(scope: DeliveryScope) -> None:
     _planned(scope, 2)
 
 
-def _last_segments(scope: Delivery) -> None:
+def _last_segments(scope: DeliveryScope) -> None:
     """Nothing is left but the orders of the segments."""
     _planned(scope, 2)
     scope.letters = [each for each in scope.letters if each.queue != names.PUBLISH.name]
 
 
-def _handed_back(scope: Delivery) -> None:
+def _handed_back(scope: DeliveryScope) -> None:
     _planned(scope, 2)
     scope.steps.seconds_a_call = SECONDS_A_CALL
     scope.steps.deliver_seconds = SECONDS_FOR_ONE_BATCH
 
 
-def _answered(scope: Delivery) -> None:
+def _answered(scope: DeliveryScope) -> None:
     """SWEEP's question has come out of the lane, so all is sent again."""
     scope.accept(1)
     scope.receive(scope.letters[0], at=PLANNED_AT)
@@ -284,7 +284,7 @@ def _answered(scope: Delivery) -> None:
         "Key": {"fanout_id": text(REF_ID)},
         **expressions(sets={"came_out": number(ASKED_AT)}),
     }
-    call = Call.of("dynamodb", "update_item", json.loads(json.dumps(request)))
+    call = AwsCall.of("dynamodb", "update_item", json.loads(json.dumps(request)))
     scope.contents = scope.store.apply(scope.contents, call).contents
 
 
@@ -295,7 +295,7 @@ ONE_SEGMENT = Sizes(sample=1)
 TWO_SEGMENTS = Sizes(segment_followers=1)
 ONE_PUT = Sizes(puts=1, sample=1)
 # By name: how the first state comes about, the sizes, and how many SWEEPs run at once.
-SCOPES: dict[str, tuple[Callable[[Delivery], None], Sizes, int]] = {
+SCOPES: dict[str, tuple[Callable[[DeliveryScope], None], Sizes, int]] = {
     "posted": (_posted, ONE_SEGMENT, 0),
     "posted twice": (_posted_twice, ONE_SEGMENT, 0),
     "posted, again at once": (partial(_repeated, after_ms=0), ONE_SEGMENT, 0),
@@ -321,10 +321,10 @@ SCOPES: dict[str, tuple[Callable[[Delivery], None], Sizes, int]] = {
 }
 
 
-def delivery(name: str, *, faults: int = 0) -> Delivery:
+def delivery(name: str, *, faults: int = 0) -> DeliveryScope:
     """A scope of a delivery; only inside `installed()` with its sizes."""
     make, sizes, sweeps = SCOPES[name]
-    scope = Delivery(name, sizes)
+    scope = DeliveryScope(name, sizes)
     make(scope)
     scope.begin([*scope.clients, *map(sweep, range(1, sweeps + 1))], faults)
     return scope

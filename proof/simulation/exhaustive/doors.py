@@ -33,7 +33,15 @@ from fanfold.fanout.transport.boto3_transport import Boto3Transport, ThreadedCal
 from fanfold.follows import density
 from proof.model.clock import START_MS
 from proof.model.lambda_events import Context
-from proof.simulation.exhaustive.calls import Answer, Call, Client, Script, Waits, number_of, stage
+from proof.simulation.exhaustive.calls import (
+    AwsCall,
+    CallAnswer,
+    Client,
+    Script,
+    Waits,
+    number_of,
+    stage,
+)
 from proof.simulation.world.function_modules import imported_anew
 from proof.simulation.world.lambdas import settings
 from proof.simulation.world.scheduler import Patch, patched
@@ -51,7 +59,7 @@ class Program(NamedTuple):
 
 
 @dataclass
-class Moment:
+class InvocationClock:
     """The clock of the invocation that runs now."""
 
     now_ms: int = START_MS
@@ -74,21 +82,21 @@ class Moment:
 
 
 @dataclass
-class Running:
-    moment: Moment = field(default_factory=Moment)
+class CurrentInvocation:
+    moment: InvocationClock = field(default_factory=InvocationClock)
 
 
-running = Running()
+running = CurrentInvocation()
 
 
-class Place(NamedTuple):
+class ProgramPlace(NamedTuple):
     """Where an invocation is: at a call that waits for its answer, or at its end."""
 
     number: int
     program: Program
-    answers: tuple[Answer, ...]
+    answers: tuple[CallAnswer, ...]
     calls: tuple[int, ...]
-    call: Call | None
+    call: AwsCall | None
     end: Any = None  # what the function answered, or its error
 
     @property
@@ -104,17 +112,17 @@ class Programs:
     """All places that invocations have come to; only inside `installed()`."""
 
     def __init__(self) -> None:
-        self.places: dict[int, Place] = {}
+        self.places: dict[int, ProgramPlace] = {}
         self.doors: dict[str, ModuleType] = {}
         self.runs = 0
-        self._after: dict[tuple[int, int], Place] = {}
+        self._after: dict[tuple[int, int], ProgramPlace] = {}
 
-    def begin(self, program: Program) -> Place:
+    def begin(self, program: Program) -> ProgramPlace:
         """The place before the first call."""
         number = number_of(*program)
         return self.places.get(number) or self._run(number, program, (), ())
 
-    def after(self, place: Place, answer: Answer) -> Place:
+    def after(self, place: ProgramPlace, answer: CallAnswer) -> ProgramPlace:
         """The place to which an answer leads."""
         key = (place.number, answer.number)
         found = self._after.get(key)
@@ -129,14 +137,14 @@ class Programs:
         return found
 
     def _run(
-        self, number: int, program: Program, answers: tuple[Answer, ...], calls: tuple[int, ...]
-    ) -> Place:
+        self, number: int, program: Program, answers: tuple[CallAnswer, ...], calls: tuple[int, ...]
+    ) -> ProgramPlace:
         self.runs += 1
         door = self.doors.get(program.function)
         if door is None:
             door = self.doors[program.function] = _load(program.function)
         stage.script = script = Script(program.name, answers, calls)
-        running.moment = Moment(program.now_ms, seconds_a_call=program.seconds_a_call)
+        running.moment = InvocationClock(program.now_ms, seconds_a_call=program.seconds_a_call)
         _forget(door)
         end = None
         try:
@@ -148,7 +156,7 @@ class Programs:
             end = error
         if script.next is None and script.given < len(answers):
             raise AssertionError(f"{program.name} ended before all its answers.")
-        place = Place(number, program, answers, calls, script.next, end)
+        place = ProgramPlace(number, program, answers, calls, script.next, end)
         self.places[number] = place
         return place
 

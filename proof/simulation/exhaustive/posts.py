@@ -59,7 +59,7 @@ class Act(NamedTuple):
         return Letter(names.PUBLISH.name, body, PUBLISHER, START_MS + self.at)
 
 
-class Post(Scope):
+class PostScope(Scope):
     """What one publisher does about one post that nobody follows."""
 
     acts: tuple[Act, ...] = ()
@@ -180,9 +180,9 @@ SCOPES: dict[str, tuple[tuple[Act, ...], bool]] = {
 }
 
 
-def post(name: str, *, faults: int = 0) -> Post:
+def post(name: str, *, faults: int = 0) -> PostScope:
     """A scope of a post; only inside `installed()`."""
     acts, is_published = SCOPES[name]
-    scope = Post(name)
+    scope = PostScope(name)
     scope.act(acts, is_published=is_published, faults=faults)
     return scope

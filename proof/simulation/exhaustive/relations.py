@@ -56,7 +56,7 @@ class Ask(NamedTuple):
 WAITS, UNDER_WAY, ANSWERED, UNANSWERED = range(4)
 
 
-class Course(NamedTuple):
+class Outcome(NamedTuple):
     """What became of a request so far."""
 
     phase: int = WAITS
@@ -65,7 +65,7 @@ class Course(NamedTuple):
     is_alone: bool = True  # no request to unfollow was under way since it began
 
 
-class Relation(Scope):
+class RelationScope(Scope):
     """The requests of one user about one publisher."""
 
     requests: tuple[Ask, ...] = ()
@@ -84,11 +84,11 @@ class Relation(Scope):
             assert not self.run("api", event, at=at).is_failure
         self.letters = [each.letter() for each in self.requests if each.by_message]
         self.ghost = tuple(
-            self._begun(Course(), each) if each.by_message else Course() for each in self.requests
+            self._begun(Outcome(), each) if each.by_message else Outcome() for each in self.requests
         )
         self.begin([each.program() for each in self.requests if not each.by_message], faults)
 
-    def _begun(self, course: Course, request: Ask) -> Course:
+    def _begun(self, course: Outcome, request: Ask) -> Outcome:
         is_wanted = self.is_active(self.contents) is request.follows
         return course._replace(phase=UNDER_WAY, came_true=is_wanted)
 
@@ -162,7 +162,7 @@ class Relation(Scope):
                     broken = f"{request.name} was answered, and has no edge"
         return tuple(courses), broken
 
-    def _changed(self, courses: list[Course], number: int | None, follows: bool) -> str:
+    def _changed(self, courses: list[Outcome], number: int | None, follows: bool) -> str:
         if number is None:
             return "RELATE has changed a follow"
         request = self.requests[number]
@@ -177,7 +177,7 @@ class Relation(Scope):
                     return f"{request.name} came late, and has undone {other.name}"
         return ""
 
-    def _ended(self, courses: list[Course], number: int, happened: Happened) -> str:
+    def _ended(self, courses: list[Outcome], number: int, happened: Happened) -> str:
         request, course = self.requests[number], courses[number]
         if request.by_message:
             if not happened.is_acknowledged or course.phase == ANSWERED:
@@ -235,9 +235,9 @@ SCOPES: dict[str, tuple[tuple[Ask, ...], bool]] = {
 }
 
 
-def relation(name: str, *, faults: int = 0) -> Relation:
+def relation(name: str, *, faults: int = 0) -> RelationScope:
     """A scope of a relation; only inside `installed()`."""
     requests, is_followed = SCOPES[name]
-    scope = Relation(name)
+    scope = RelationScope(name)
     scope.ask(requests, is_followed=is_followed, faults=faults)
     return scope

@@ -16,7 +16,7 @@ from proof.simulation.exhaustive.states import Happened, State, Step
 
 
 @dataclass
-class Found:
+class SearchResult:
     """What a search has found; `broken` and `path` belong to the first violation, if any."""
 
     states: int = 0
@@ -35,7 +35,7 @@ class Found:
         )
 
 
-def search(scope: Scope) -> Found:
+def search(scope: Scope) -> SearchResult:
     """Explore the scope breadth first, so that the path to a violation is a shortest one."""
     while True:
         scope.steps.is_surprised, scope.steps.put_off = False, 0
@@ -45,12 +45,12 @@ def search(scope: Scope) -> Found:
             return found
 
 
-def _search(scope: Scope) -> Found:
+def _search(scope: Scope) -> SearchResult:
     first = scope.first
     numbers = {first: 0}
     came_by: list[tuple[int, Step | None]] = [(0, None)]  # the state before, and the step from it
     next_states: list[list[int]] = []
-    found = Found()
+    found = SearchResult()
     waiting: list[State] = [first]
     while waiting:
         later: list[State] = []
@@ -89,9 +89,9 @@ def _search(scope: Scope) -> Found:
     return found
 
 
-def one_by_one(scope: Scope) -> Found:
+def one_by_one(scope: Scope) -> SearchResult:
     """The same without any reduction: schedule by schedule, each from the first state."""
-    found = Found()
+    found = SearchResult()
 
     def go_on(state: State) -> None:
         found.states += 1

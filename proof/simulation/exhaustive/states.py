@@ -10,12 +10,12 @@ from botocore.exceptions import ConnectionClosedError
 
 from proof.model import errors
 from proof.model.errors import Refused
-from proof.simulation.exhaustive.calls import Answer, Call, number_of
-from proof.simulation.exhaustive.doors import Place, Program
+from proof.simulation.exhaustive.calls import AwsCall, CallAnswer, number_of
+from proof.simulation.exhaustive.doors import Program, ProgramPlace
 from proof.simulation.exhaustive.store import Contents
 
 
-class Kind(Enum):
+class StepKind(Enum):
     """What happens to a call. All but the first two are faults."""
 
     DONE = ""
@@ -29,7 +29,7 @@ class Kind(Enum):
     COPIED = "and a copy of the message stays"
 
 
-FREE = frozenset({Kind.DONE, Kind.STALE})
+FREE = frozenset({StepKind.DONE, StepKind.STALE})
 
 
 class Letter(NamedTuple):
@@ -70,7 +70,7 @@ class Step(NamedTuple):
     """One call: the next one of a task, or the first one of a worker that takes a letter."""
 
     task: Task
-    kind: Kind
+    kind: StepKind
     begins: bool
 
 
@@ -79,7 +79,7 @@ class Happened(NamedTuple):
 
     program: Program
     is_first: bool  # call of its invocation
-    end: Place | None  # if it has ended
+    end: ProgramPlace | None  # if it has ended
     died: bool
     letter: Letter | None
     is_acknowledged: bool  # the letter is deleted
@@ -88,7 +88,7 @@ class Happened(NamedTuple):
     answer: Mapping[str, Any]  # to the call, if it is no error
 
 
-LOST = Answer.of(ConnectionClosedError(endpoint_url="https://explored.example"))
+LOST = CallAnswer.of(ConnectionClosedError(endpoint_url="https://explored.example"))
 THROTTLES = {
     "dynamodb": Refused("ProvisionedThroughputExceededException", "Too many requests."),
     "sqs": Refused("RequestThrottled", "Too many requests.", status=429),
@@ -96,12 +96,12 @@ THROTTLES = {
 }
 
 
-def throttled(call: Call) -> Answer:
+def throttled(call: AwsCall) -> CallAnswer:
     refused = THROTTLES[call.service]
-    return Answer.of(errors.client_error(call.service, call.operation, refused))
+    return CallAnswer.of(errors.client_error(call.service, call.operation, refused))
 
 
-def unprocessed(call: Call) -> Answer:
+def unprocessed(call: AwsCall) -> CallAnswer:
     """The answer to a batch of which nothing was done."""
     request = call.request
     if call.operation == "send_message_batch":
@@ -109,8 +109,8 @@ def unprocessed(call: Call) -> Answer:
             {"Id": entry["Id"], "SenderFault": False, "Code": "InternalError"}
             for entry in request["Entries"]
         ]
-        return Answer.of({"Failed": failed})
+        return CallAnswer.of({"Failed": failed})
     items = request["RequestItems"]
     if call.operation == "batch_get_item":
-        return Answer.of({"Responses": {}, "UnprocessedKeys": items})
-    return Answer.of({"UnprocessedItems": items})
+        return CallAnswer.of({"Responses": {}, "UnprocessedKeys": items})
+    return CallAnswer.of({"UnprocessedItems": items})

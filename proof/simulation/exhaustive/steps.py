@@ -10,16 +10,16 @@ from typing import Any
 from fanfold import names
 from proof.model.clock import START_MS
 from proof.model.lambda_events import sqs_event
-from proof.simulation.exhaustive.calls import Answer, Call
+from proof.simulation.exhaustive.calls import AwsCall, CallAnswer
 from proof.simulation.exhaustive.doors import Program, Programs
 from proof.simulation.exhaustive.states import (
     FREE,
     LOST,
     Happened,
-    Kind,
     Letter,
     State,
     Step,
+    StepKind,
     Task,
     throttled,
     unprocessed,
@@ -80,20 +80,25 @@ class Steps:
 
     def _of(self, task: Task, state: State, *, begins: bool) -> Iterator[Step]:
         call = self.programs.places[task.place].call
-        yield Step(task, Kind.DONE, begins)
+        yield Step(task, StepKind.DONE, begins)
         if call is None:  # a worker that ends without any
             return
         if "IndexName" in call.request and self._is_stale(state, call):
-            yield Step(task, Kind.STALE, begins)
+            yield Step(task, StepKind.STALE, begins)
         if state.faults:
-            for kind in (Kind.DIES_BEFORE, Kind.DIES_AFTER, Kind.LOST, Kind.THROTTLED):
+            for kind in (
+                StepKind.DIES_BEFORE,
+                StepKind.DIES_AFTER,
+                StepKind.LOST,
+                StepKind.THROTTLED,
+            ):
                 yield Step(task, kind, begins)
             if call.service != "lambda":
-                yield Step(task, Kind.TWICE, begins)
+                yield Step(task, StepKind.TWICE, begins)
             if "batch" in call.operation:
-                yield Step(task, Kind.UNPROCESSED, begins)
+                yield Step(task, StepKind.UNPROCESSED, begins)
             if begins:
-                yield Step(task, Kind.COPIED, begins)
+                yield Step(task, StepKind.COPIED, begins)
 
     def _is_quiet(self, task: Task, state: State) -> bool:
         """Whether the next call concerns nobody else, so that it may as well come first.
@@ -114,7 +119,7 @@ class Steps:
         answer = self.store.apply(state.contents, call).answer
         return self.programs.after(place, answer).call is not None
 
-    def _is_stale(self, state: State, call: Call) -> bool:
+    def _is_stale(self, state: State, call: AwsCall) -> bool:
         now = self.store.apply(state.contents, call).answer
         return self.store.apply(self.stale, call).answer.number != now.number
 
@@ -158,14 +163,14 @@ class Steps:
         letter = self.letters.get(task.letter)
         if step.begins:
             letters.remove(task.letter)
-            if kind is Kind.COPIED:
+            if kind is StepKind.COPIED:
                 assert letter is not None
                 letters.append(self.keep(letter._replace(copy=letter.copy + 1)))
         else:
             tasks.remove(task)
         contents, answer = state.contents, None
-        if call and kind not in (Kind.DIES_BEFORE, Kind.THROTTLED, Kind.UNPROCESSED):
-            for _ in range(2 if kind is Kind.TWICE else 1):
+        if call and kind not in (StepKind.DIES_BEFORE, StepKind.THROTTLED, StepKind.UNPROCESSED):
+            for _ in range(2 if kind is StepKind.TWICE else 1):
                 effect = self.store.apply(contents, call)
                 if effect.contents != contents:
                     self._note_written(contents, effect.contents)
@@ -173,7 +178,7 @@ class Steps:
                 letters += (self._sent(sent, program) for sent in effect.sent)
         if call:
             answer = self._answer(call, kind) or answer
-        died = kind in (Kind.DIES_BEFORE, Kind.DIES_AFTER)
+        died = kind in (StepKind.DIES_BEFORE, StepKind.DIES_AFTER)
         end, is_acknowledged = None, False
         if not died:
             after = self.programs.after(place, answer) if answer else place
@@ -206,16 +211,16 @@ class Steps:
         )
         return after_step, happened
 
-    def _answer(self, call: Call, kind: Kind) -> Answer | None:
+    def _answer(self, call: AwsCall, kind: StepKind) -> CallAnswer | None:
         """What the caller hears, if that is not the service's answer."""
         match kind:
-            case Kind.THROTTLED:
+            case StepKind.THROTTLED:
                 return throttled(call)
-            case Kind.UNPROCESSED:
+            case StepKind.UNPROCESSED:
                 return unprocessed(call)
-            case Kind.LOST:
+            case StepKind.LOST:
                 return LOST
-            case Kind.STALE:
+            case StepKind.STALE:
                 return self.store.apply(self.stale, call).answer
         return None
 
@@ -235,7 +240,7 @@ class Steps:
         return self.keep(letter._replace(held_by="")) if letter.held_by == ended else number
 
 
-def _is_private(call: Call, sender: Program) -> bool:
+def _is_private(call: AwsCall, sender: Program) -> bool:
     """Whether a call only reads, or sends only what waits until its sender has ended."""
     if call.service == "sqs" and call.operation.startswith("send"):
         delays = [

@@ -17,7 +17,7 @@ from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.database import Database
 from proof.model.sqs import client as sqs
 from proof.model.sqs.client import Queues
-from proof.simulation.exhaustive.calls import Answer, Call, content_of, number_of, text_of
+from proof.simulation.exhaustive.calls import AwsCall, CallAnswer, content_of, number_of, text_of
 from proof.simulation.world.schemas import schema_of
 
 # The number of each table's content, and of the tokens of transactions.
@@ -37,7 +37,7 @@ class Sent(NamedTuple):
 
 
 class Effect(NamedTuple):
-    answer: Answer
+    answer: CallAnswer
     contents: Contents
     sent: tuple[Sent, ...] = ()
 
@@ -52,10 +52,10 @@ class Store:
         self._sent: dict[int, Effect] = {}
         self._places: dict[int, list[int]] = {}
 
-    def apply(self, contents: Contents, call: Call) -> Effect:
+    def apply(self, contents: Contents, call: AwsCall) -> Effect:
         """The effect of a call; a refused one has none but its answer."""
         if call.service == "lambda":
-            return Effect(Answer.of({"State": "Enabled"}), contents)
+            return Effect(CallAnswer.of({"State": "Enabled"}), contents)
         if call.service == "sqs":
             found = self._sent.get(call.number)
             if found is None:
@@ -77,7 +77,7 @@ class Store:
         """The items of a table, in the form of the wire."""
         return self.items[contents[TABLES[table.name]]]
 
-    def _change(self, contents: Contents, call: Call, places: list[int]) -> Effect:
+    def _change(self, contents: Contents, call: AwsCall, places: list[int]) -> Effect:
         database = Database(Clock())
         client = dynamodb.Client(database, validates=False)
         for table in names.TABLES:
@@ -100,9 +100,9 @@ class Store:
                 after.append(self._keep(client.scan(TableName=name)["Items"]))
         return Effect(answer, tuple(after))
 
-    def _send(self, call: Call) -> Effect:
+    def _send(self, call: AwsCall) -> Effect:
         if call.operation == "receive_message":  # of dead letters, which SWEEP only reports
-            return Effect(Answer.of({}), ())
+            return Effect(CallAnswer.of({}), ())
         queues = Queues(Clock())
         queue = queues.queue(queues.create(call.request["QueueUrl"].rpartition("/")[2]))
         answer = _answer(sqs.Client(queues, validates=False), call)
@@ -120,15 +120,15 @@ class Store:
         return number
 
 
-def _answer(client: Any, call: Call) -> Answer:
+def _answer(client: Any, call: AwsCall) -> CallAnswer:
     try:
         answer = getattr(client, call.operation)(**call.request)
     except ClientError as error:
-        return Answer.of(error)
-    return Answer.of(content_of(text_of(answer)))
+        return CallAnswer.of(error)
+    return CallAnswer.of(content_of(text_of(answer)))
 
 
-def touched(call: Call) -> list[int]:
+def touched(call: AwsCall) -> list[int]:
     """The places of the contents on which the effect of a call depends."""
     request = call.request
     if call.operation == "transact_write_items":

@@ -15,7 +15,7 @@ from proof.simulation.checks.judge import CHECKS
 from proof.simulation.clients import climbs, requests
 from proof.simulation.kinds import ordinary
 from proof.simulation.kinds.kind import Kind
-from proof.simulation.observed.channels import Stage
+from proof.simulation.observed.channels import ChannelSettings
 from proof.simulation.observed.cloudwatch import Watch
 from proof.simulation.oracle.liveness import Liveness
 from proof.simulation.world.world import World
@@ -48,9 +48,9 @@ def live(world: World) -> None:
     world.go_on(partial(look, world, random))
 
 
-def drawn(random: Random) -> Stage:
+def drawn(random: Random) -> ChannelSettings:
     """What a stage has of channels."""
-    return Stage(
+    return ChannelSettings(
         random.choice(THRESHOLDS), random.choice(MOSTS), random.choice(WINDOWS), CONTAINERS
     )
 

@@ -20,8 +20,8 @@ from proof.simulation.checks import entries, follows, judge, weeks
 from proof.simulation.clients import requests
 from proof.simulation.clients.reader_requests import muted
 from proof.simulation.kinds.kind import Kind
-from proof.simulation.observed.channels import Stage
-from proof.simulation.oracle.ids import Between, Wanted
+from proof.simulation.observed.channels import ChannelSettings
+from proof.simulation.oracle.ids import Between, WantedPost
 from proof.simulation.world.long_world import (
     DAY_SECONDS,
     KEPT_SECONDS,
@@ -60,7 +60,7 @@ class Life:
     world: LongWorld
     ends: list[tuple[float, Act]] = field(default_factory=list)  # when something lasting ends
     moments: list[tuple[float, str]] = field(default_factory=list)  # when an id becomes free
-    titles: dict[str, list[Wanted]] = field(default_factory=dict)  # asked for, by ref_id
+    titles: dict[str, list[WantedPost]] = field(default_factory=dict)  # asked for, by ref_id
     count: int = 0
     # In some worlds users turn away and come back again and again.
     hides: bool = False
@@ -82,7 +82,7 @@ class Life:
         channels = Random(f"{world.seed} stage of weeks")
         if channels.random() < CHANNELS:
             self.channels = channels
-            world.channels.stage = Stage(
+            world.channels.stage = ChannelSettings(
                 channels.choice(THRESHOLDS), MOST, channels.choice((1, 3)), CONTAINERS
             )
         for _ in range(drawn.choice((0, 1, 1, 2))):
@@ -196,7 +196,7 @@ class Life:
             returning.publish_by_queue(world, wanted, ref_id)
         self._note_end(ref_id, world.scheduler.now)
 
-    def _want(self, publisher: str, ref_id: str) -> Wanted:
+    def _want(self, publisher: str, ref_id: str) -> WantedPost:
         self.count += 1
         wanted = returning.want(self.world, publisher, f"{ref_id} {publisher} {self.count}")
         self.titles.setdefault(ref_id, []).append(wanted)
@@ -214,7 +214,7 @@ class Life:
         by_queue = drawn.random() < 0.4
         ref_id = f"{publisher}-{key}" if by_queue else ref_id_for(publisher, key)
         self.count += 1
-        wanted = Wanted(publisher, f"{ref_id} {self.count}")
+        wanted = WantedPost(publisher, f"{ref_id} {self.count}")
         fate = drawn.choices(("delivered", "lost", "robbed", "paused"), (35, 30, 15, 20))[0]
         if fate == "lost" and not world.triggers.lost:
             world.triggers.lost.add(ref_id)

@@ -28,7 +28,7 @@ COLD = 0.05
 
 
 @dataclass(frozen=True)
-class Stage:
+class ChannelSettings:
     """What a stage has of channels; by default none, as is the product's."""
 
     threshold: int = 0  # followers from which on a publisher is promoted
@@ -43,11 +43,11 @@ class Stage:
 
 
 @dataclass
-class Channels:
+class ObservedChannels:
     """What is seen of the channels of one run."""
 
     random: Random
-    stage: Stage = field(default_factory=Stage)
+    stage: ChannelSettings = field(default_factory=ChannelSettings)
     # When each entry was first in its publisher's channel, by sort key, and whose it is.
     put_ms: dict[str, float] = field(default_factory=dict)
     publishers: dict[str, str] = field(default_factory=dict)

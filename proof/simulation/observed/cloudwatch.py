@@ -79,7 +79,7 @@ SILENCES = tuple(
 
 
 class Watch:
-    """The metrics and alarms of one run, and those who look at them every minute."""
+    """The metrics and alarms of one run, and those who check them every minute."""
 
     def __init__(self, world: World) -> None:
         self.world = world

@@ -22,7 +22,7 @@ SAMPLED = 0.5
 
 
 @dataclass
-class Levels:
+class ObservedLevels:
     """The level of each publisher, and the reasons of each environment's last throttle."""
 
     levels: dict[str, int] = field(default_factory=dict)

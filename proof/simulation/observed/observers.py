@@ -24,10 +24,10 @@ from proof.simulation.clients.bodies import content_of
 from proof.simulation.clients.history import Pair, PutEdge
 from proof.simulation.clients.spans import Span
 from proof.simulation.observed.channels import channel_puts, is_channel, is_of_head
-from proof.simulation.observed.levels import Levels
+from proof.simulation.observed.levels import ObservedLevels
 from proof.simulation.observed.one_hops import RECEIVES, OneHops
 from proof.simulation.observed.sweeps import Sweeps
-from proof.simulation.oracle.follows import Change
+from proof.simulation.oracle.follows import RowChange
 from proof.simulation.world.lambdas import BURST_ENTRIES, MAX_IN_FLIGHT, MAX_PUTS
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ class Observer:
     world: World
     violations: list[str] = field(default_factory=list)
     # Of each relation, when its row began to say that the user follows (true), and ended it.
-    changes: dict[Pair, list[Change]] = field(default_factory=lambda: defaultdict(list))
-    levels: Levels = field(default_factory=Levels)
+    changes: dict[Pair, list[RowChange]] = field(default_factory=lambda: defaultdict(list))
+    levels: ObservedLevels = field(default_factory=ObservedLevels)
     sweeps: Sweeps = field(init=False)
     # When the service first said that a post was delivered, and when it first wrote an entry.
     completed_ms: dict[str, float] = field(default_factory=dict)
@@ -302,7 +302,7 @@ class Observer:
             if update.get("TableName") == names.FOLLOWING.name:
                 pair = update["Key"]["user_id"]["S"], update["Key"]["publisher_id"]["S"]
                 state = update["ExpressionAttributeValues"][":state"]["S"]
-                self.changes[pair].append(Change(now_ms, state == FOLLOWED, unseen))
+                self.changes[pair].append(RowChange(now_ms, state == FOLLOWED, unseen))
 
     def _is_repair(self, operation: str, request: dict[str, Any]) -> bool:
         """Whether SWEEP sends, or completes a fan-out that no worker has just changed."""

@@ -47,7 +47,7 @@ STATES: Mapping[str, int] = {
     "a message over the rate": 500,
     "a publisher hidden": 5_000,
     "a publisher shown again": 4_000,
-    "a reader looks a second time": 200,
+    "a page is read a second time": 200,
     "a reader's follows are verified": 800,
     "a round of SWEEP": 500,
     "a tombstone met": 3_000,
@@ -83,7 +83,7 @@ STATES: Mapping[str, int] = {
     "edge removed by RELATE": 1_000,
     "expired": 100,
     "filled in after a follow": 3_000,
-    "filled in by another look": 3_000,
+    "filled in by another pass": 3_000,
     "given up: a dead letter of Bulk": 70,
     "given up: a dead letter of Express": 80,
     "given up: a dead letter of Publish": 90,
@@ -230,7 +230,7 @@ class Reached:
                     self.note("more pages of followers")
             case "query", names.TIMELINES.name:
                 if request.get("ConsistentRead") and not _is_of_channel(request):
-                    self.note("a reader looks a second time")
+                    self.note("a page is read a second time")
             case "batch_write_item", _:
                 if task.name.startswith(names.RELATE.name):
                     self._filled(request, task)
@@ -398,7 +398,7 @@ class Reached:
         for put in request["RequestItems"].get(names.TIMELINES.name, ()):
             item = put["PutRequest"]["Item"]
             if (task.number, item["user_id"]["S"], item["sort_key"]["S"]) in self._asked:
-                self.note("filled in by another look")
+                self.note("filled in by another pass")
 
     def _read(self, request: dict[str, Any], answer: Any, task: Task) -> None:
         if names.FOLLOWING.name in request["RequestItems"]:

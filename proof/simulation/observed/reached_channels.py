@@ -21,7 +21,7 @@ STATES: Mapping[str, int] = {
     "channels: a follow refused for its head": 60,
     "channels: a memo": 1_000,
     "channels: a memo refused": 100,
-    "channels: a second look": 100,
+    "channels: the head read again": 100,
     "channels: a window read": 1_000,
     "channels: a window read again": 700,
     "channels: one added by PLAN": 200,
@@ -71,7 +71,7 @@ class ReachedChannels:
                     self._queried(channel, request, task)
             case "get_item", names.PUBLISHERS.name if is_of_head(request):
                 if request.get("ConsistentRead") and task.environment.startswith(QUERY):
-                    self.note("channels: a second look")
+                    self.note("channels: the head read again")
 
     def rejected(self, request: Mapping[str, Any], task: Task, error: ClientError) -> None:
         """A call was refused, and had no effect."""

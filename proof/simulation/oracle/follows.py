@@ -259,7 +259,7 @@ def _skew_ms(one: Asked, other: Asked, skew_ms: float) -> float:
     return skew_ms * [one.is_message, other.is_message].count(False)
 
 
-class Change(NamedTuple):
+class RowChange(NamedTuple):
     """A change of a row: when it was made, and whether the user follows the publisher since.
 
     "The items of a transaction appear one by one" to others (docs/reliability.md): for
@@ -271,7 +271,7 @@ class Change(NamedTuple):
     unseen_ms: float = 0
 
 
-def sightings_of(changes: Sequence[Change]) -> Iterator[Sighting]:
+def sightings_of(changes: Sequence[RowChange]) -> Iterator[Sighting]:
     """What is seen of a relation whose every change is known: when, and whether it is followed."""
     ends = [*(change.at for change in changes), math.inf]
     begun, follows = -math.inf, False

@@ -39,7 +39,7 @@ class Between:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedPost:
     """What a publish asks for; equal ones are the same publish."""
 
     publisher: str
@@ -53,7 +53,7 @@ class Holder:
 
     publisher: str
     ends: Between
-    wanted: Wanted | None = None
+    wanted: WantedPost | None = None
     published: Between = Between(0, 0)
     entries_end: Between = Between(0, 0)
     accepted: Between = Between(0, 0)
@@ -64,7 +64,7 @@ class Holder:
 
 
 @dataclass(eq=False)
-class Attempt:
+class IdAttempt:
     """A request or message about an id: `kind` is publish, send, retract or unsend."""
 
     kind: str
@@ -74,7 +74,7 @@ class Attempt:
     sent: float = 0.0  # of a message: when it was last sent
     done: float = 0.0  # when it had surely been handled
     is_copy: bool = False  # perhaps it was handled now; once it surely is, or was before
-    wanted: Wanted | None = None
+    wanted: WantedPost | None = None
     status: int = 0  # 0, or of a 5xx: it may have had its effect
     times: tuple[str, str] | None = None  # as answered: published_at, accepted_at
     is_certain: bool = True  # of a message: that it was handled at all
@@ -103,7 +103,7 @@ class Id:
 
     states: list[Holder | None] = field(default_factory=lambda: [None])
 
-    def settle(self, attempt: Attempt) -> Iterator[str]:
+    def settle(self, attempt: IdAttempt) -> Iterator[str]:
         """Let an attempt have happened; a sentence if nothing explains its answer."""
         found = list(self.states) if attempt.is_copy else []
         for state in self.states:
@@ -119,11 +119,11 @@ class Id:
         self.states = found
 
 
-def _is_definite(attempt: Attempt) -> bool:
+def _is_definite(attempt: IdAttempt) -> bool:
     return 0 < attempt.status < 500
 
 
-def _agrees(attempt: Attempt, after: Holder | None, status: int) -> bool:
+def _agrees(attempt: IdAttempt, after: Holder | None, status: int) -> bool:
     if attempt.is_message or not _is_definite(attempt):
         return True
     if attempt.status != status:
@@ -134,7 +134,7 @@ def _agrees(attempt: Attempt, after: Holder | None, status: int) -> bool:
     return after.published.has(published) and after.accepted.has(accepted)
 
 
-def _outcomes(state: Holder | None, attempt: Attempt) -> Iterator[tuple[Holder | None, int]]:
+def _outcomes(state: Holder | None, attempt: IdAttempt) -> Iterator[tuple[Holder | None, int]]:
     """Each state that may follow, with the status of the answer."""
     if attempt.wanted and attempt.wanted.published_at is not None:
         published_ms = min(times.to_ms(attempt.wanted.published_at), attempt.judged.lo)
@@ -154,7 +154,7 @@ def _outcomes(state: Holder | None, attempt: Attempt) -> Iterator[tuple[Holder |
         yield from _refused(state, attempt)
 
 
-def _taken(state: Holder | None, attempt: Attempt) -> tuple[Holder | None, int]:
+def _taken(state: Holder | None, attempt: IdAttempt) -> tuple[Holder | None, int]:
     """What becomes of a free id, if the post is not too old."""
     keeps = attempt.retention_ms
     if attempt.kind == "retract":
@@ -194,7 +194,7 @@ def _taken(state: Holder | None, attempt: Attempt) -> tuple[Holder | None, int]:
     return holder, ACCEPTED
 
 
-def _refused(state: Holder, attempt: Attempt) -> Iterator[tuple[Holder | None, int]]:
+def _refused(state: Holder, attempt: IdAttempt) -> Iterator[tuple[Holder | None, int]]:
     """What becomes of an id that is not free."""
     is_own = state.publisher == attempt.publisher
     match attempt.kind:
@@ -220,6 +220,6 @@ def _refused(state: Holder, attempt: Attempt) -> Iterator[tuple[Holder | None, i
                 yield after, ACCEPTED if is_same else OTHER
 
 
-def body_of(wanted: Wanted) -> dict[str, Any]:
+def body_of(wanted: WantedPost) -> dict[str, Any]:
     """The body of the post that is wanted."""
     return {"title": wanted.title}

@@ -37,7 +37,7 @@ def call_seconds(random: Random) -> float:
 
 
 @dataclass
-class Counts:
+class CallCounts:
     """What DELIVER's calls came to."""
 
     sent: int = 0  # entries, counted at every attempt
@@ -70,7 +70,7 @@ class InARow:
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedCalls:
     """A client whose calls take time, and are retried as the product's clients retry."""
 
     scheduler: Scheduler
@@ -115,7 +115,7 @@ class ModelTransport:
 
     scheduler: Scheduler
     client: Any
-    counts: Counts
+    counts: CallCounts
     in_a_row: InARow = field(default_factory=InARow)
 
     @contextmanager

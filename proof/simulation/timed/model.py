@@ -20,10 +20,10 @@ from proof.model.dynamodb.capacity import WRITE, Limits, Meter, Resource, Thrott
 from proof.model.dynamodb.database import Database
 from proof.model.sqs import client as sqs
 from proof.model.sqs.queues import Hooks as QueueHooks
-from proof.simulation.timed.calls import Applied, Counts, InARow, Timed
+from proof.simulation.timed.calls import Applied, CallCounts, InARow, TimedCalls
 from proof.simulation.timed.mappings import Environments, EventSourceMapping, Handle, SideBySide
 from proof.simulation.timed.tables import CountedTimelines, Written
-from proof.simulation.timed.tasks import Moment
+from proof.simulation.timed.tasks import TaskEvent
 from proof.simulation.world.scheduler import Scheduler, clock_patches, patched
 from proof.simulation.world.schemas import schema_of
 
@@ -56,7 +56,7 @@ class Model:
         self.scheduler = Scheduler(self.random)
         self.budget = Budget.of(believed)
         self.cold = cold
-        self.counts, self.in_a_row = Counts(), InARow()
+        self.counts, self.in_a_row = CallCounts(), InARow()
         self.accepted: dict[str, float] = {}  # posts, and when their publish was answered
         self._create_tables(limits or warm(believed))
         self._create_queues()
@@ -96,14 +96,14 @@ class Model:
 
     def timed(self, client: Any, applied: Applied = lambda _operation, _request: None) -> Any:
         """A client whose calls take time."""
-        return Timed(self.scheduler, client, applied, self.in_a_row)
+        return TimedCalls(self.scheduler, client, applied, self.in_a_row)
 
     def virtual_time(self) -> AbstractContextManager[None]:
         """Let the product live in this system's time."""
         return patched([*clock_patches(lambda: self.scheduler), (loop, "Job", self._job)])
 
     def _job(self, delivery: Delivery, entry: Entry) -> Job:
-        has_ended: Any = Moment(self.scheduler)
+        has_ended: Any = TaskEvent(self.scheduler)
         return Job(delivery, entry, has_ended=has_ended)
 
     def written(self, ref_id: str) -> Written:

@@ -13,7 +13,7 @@ from proof.simulation.world.scheduler import Scheduler, Task
 R = TypeVar("R")
 
 
-class Moment:
+class TaskEvent:
     """An event, as in `threading`, that one task waits for in virtual time."""
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -33,13 +33,13 @@ class Moment:
             self._scheduler.wait(None)
 
 
-class Running(Generic[R]):
+class TaskCall(Generic[R]):
     """A call in a task of its own; its result is waited for in virtual time."""
 
     def __init__(self, scheduler: Scheduler, call: Callable[[], R]) -> None:
         self._call = call
         self._ends: list[R | Exception] = []
-        self._has_ended = Moment(scheduler)
+        self._has_ended = TaskEvent(scheduler)
         scheduler.start(self._run)
 
     def result(self) -> R:
@@ -67,7 +67,7 @@ class Threads(Executor):
 
     def submit(self, call: Callable[..., R], /, *args: Any, **more: Any) -> Any:
         """Call at once: single calls are never more than there are threads."""
-        return Running(self.scheduler, partial(call, *args, **more))
+        return TaskCall(self.scheduler, partial(call, *args, **more))
 
     def map(
         self,
@@ -92,4 +92,4 @@ class Threads(Executor):
 
 def side_by_side(scheduler: Scheduler, *calls: Callable[[], R]) -> list[R]:
     """What the calls return, made at the same time; raises the first one's error."""
-    return [each.result() for each in [Running(scheduler, call) for call in calls]]
+    return [each.result() for each in [TaskCall(scheduler, call) for call in calls]]

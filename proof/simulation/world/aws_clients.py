@@ -50,13 +50,13 @@ NAMESPACES = {
 PAGE = b"<html><body><h1>503 Service Temporarily Unavailable</h1></body></html>"
 
 
-class Running:
+class CurrentRun:
     """The run that is going on; there is a world only as long as one is."""
 
     world: World
 
 
-running = Running()
+running = CurrentRun()
 
 
 def call(service: str, operation: str, request: dict[str, Any]) -> Any:

@@ -37,7 +37,7 @@ from proof.model.lambda_events import Context
 from proof.model.sqs.messages import ACCOUNT
 from proof.simulation.clients.spans import Span
 from proof.simulation.faults.faults import SHARD_WRITES
-from proof.simulation.observed.channels import Stage
+from proof.simulation.observed.channels import ChannelSettings
 from proof.simulation.world.aws_clients import BotoClient, UnthreadedTransport, Wires, running
 from proof.simulation.world.function_modules import imported_anew
 from proof.simulation.world.scheduler import Crash, Patch, clock_patches, patched
@@ -316,7 +316,7 @@ def installed() -> Iterator[None]:
         (deliver, "MAX_HOPS", deliver.MAX_HOPS),
         (marks, "MAX_HIDDEN", marks.MAX_HIDDEN),
         (marks, "MAX_MUTED", marks.MAX_MUTED),
-        *Stage().patches(),
+        *ChannelSettings().patches(),
         (sharding, "PARTITION_WRITES", SHARD_WRITES),
         (levels, "SAMPLE", 1),
         (levels, "WAIT_SECONDS", (0.5, 1.0)),

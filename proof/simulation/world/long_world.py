@@ -18,7 +18,7 @@ from fanfold.rates import Rate
 from fanfold.settings import Settings
 from proof.model.sqs.messages import Message
 from proof.simulation.clients.bodies import content_of
-from proof.simulation.oracle.ids import DAY, Attempt, Between
+from proof.simulation.oracle.ids import DAY, Between, IdAttempt
 from proof.simulation.world.aws_clients import running
 from proof.simulation.world.lambdas import lambdas
 from proof.simulation.world.skipped_sweeps import lane_of
@@ -61,7 +61,7 @@ class LongWorld(World):
     """`log` holds attempts as they were handled, and moments, in their order."""
 
     may_be_busy: bool = False
-    log: list[Attempt | Moment] = field(default_factory=list)
+    log: list[IdAttempt | Moment] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,7 +77,7 @@ class LongWorld(World):
         self.triggers.skips, self.triggers.seconds_a_message = True, 0.0
         self.users: list[str] = []
         self.publishers: list[str] = []
-        self.attempts: list[Attempt] = []  # that are not in the log yet
+        self.attempts: list[IdAttempt] = []  # that are not in the log yet
         self.copied: list[tuple[Message, float]] = []  # and until when the copy may come
         self.requests: dict[Pair, list[bool | None]] = defaultdict(list)  # since the last moment
         self.mutes: dict[Pair, list[bool | None]] = defaultdict(list)
@@ -181,7 +181,7 @@ class LongWorld(World):
         self.log += [
             replace(attempt, done=now_ms, retention_ms=keeps, is_copy=True)
             for attempt in self.log
-            if isinstance(attempt, Attempt)
+            if isinstance(attempt, IdAttempt)
             and attempt.is_message
             and not attempt.is_copy
             and any(attempt.is_in(copy) for copy in copies)

@@ -33,7 +33,7 @@ from proof.model.sqs.queues import Hooks as QueueHooks
 from proof.simulation.clients.history import History
 from proof.simulation.faults.damage import Harm
 from proof.simulation.faults.faults import Faults, HotPartitions, crowd
-from proof.simulation.observed.channels import Channels
+from proof.simulation.observed.channels import ObservedChannels
 from proof.simulation.observed.letters import Letters
 from proof.simulation.observed.observers import Observer, pair_of
 from proof.simulation.observed.reached import Reached
@@ -181,7 +181,7 @@ class World:
         # In half of the runs Lambda stops the monotonic clock of an environment that is idle.
         self.stops_idle_clocks = Random(f"{self.seed} idle").random() < 0.5
         # None, but in worlds that begin with some.
-        self.channels = Channels(Random(f"{self.seed} containers"))
+        self.channels = ObservedChannels(Random(f"{self.seed} containers"))
 
     def _create_tables(self) -> None:
         # In some runs what a post's index shows is younger.

@@ -9,7 +9,7 @@ from fanfold import times
 from fanfold.ids import split_sort_key
 from proof.simulation.checks.evidence import ROUNDING_MS, Evidence
 from proof.simulation.checks.reading.shown import due_entries, is_excused, is_hidden
-from proof.simulation.clients.readers import Marking, Unread
+from proof.simulation.clients.readers import Marking, UnreadAnswer
 
 # The most that an answer counts.
 MOST_UNREAD = 100
@@ -68,7 +68,7 @@ def _may_be(found: Evidence, told: str, marking: Marking) -> bool:
     return is_its_time and told < marking.asked
 
 
-def _bounds(found: Evidence, unread: Unread) -> tuple[int, int]:
+def _bounds(found: Evidence, unread: UnreadAnswer) -> tuple[int, int]:
     """How many may have been unread while that was asked."""
     markings = [each for each in found.history.readers.markings if each.user == unread.user]
     lowest = max(
