@@ -4,9 +4,9 @@ import sys
 
 from aws_cdk import App
 
-from infra.context import choose
+from infra.settings.checks import StageError
+from infra.settings.context import choose
 from infra.stack import FanfoldStack
-from infra.stage_checks import StageError
 
 
 def main() -> None:

@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .embedding import Sender, TableOptions
+    from .embedding.network import Network
+    from .embedding.properties import Sender, TableOptions
+    from .embedding.surroundings import Domain
+    from .embedding.users import Users
     from .follow_timeline import FollowTimeline
-    from .network import Network
-    from .stage_checks import StageError
-    from .stages import DEV, PROD, Stage
-    from .surroundings import Domain
-    from .users import Users
+    from .settings.checks import StageError
+    from .settings.stages import DEV, PROD, Stage
 
 __all__ = [
     "DEV",
@@ -29,16 +29,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DEV": "stages",
-    "Domain": "surroundings",
+    "DEV": "settings.stages",
+    "Domain": "embedding.surroundings",
     "FollowTimeline": "follow_timeline",
-    "Network": "network",
-    "PROD": "stages",
-    "Sender": "embedding",
-    "Stage": "stages",
-    "StageError": "stage_checks",
-    "TableOptions": "embedding",
-    "Users": "users",
+    "Network": "embedding.network",
+    "PROD": "settings.stages",
+    "Sender": "embedding.properties",
+    "Stage": "settings.stages",
+    "StageError": "settings.checks",
+    "TableOptions": "embedding.properties",
+    "Users": "embedding.users",
 }
 
 

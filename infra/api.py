@@ -15,10 +15,10 @@ from constructs import Construct
 
 from fanfold import contract
 
+from .embedding.surroundings import Domain
+from .functions import keep_for_days
 from .identity import Identity
-from .service_function import keep_for_days
-from .stages import CONSTRUCT, Stage
-from .surroundings import Domain
+from .settings.stages import CONSTRUCT, Stage
 from .tables import removal_policy
 
 # The burst limit as a share of the requests a second: an account has 5,000 and 10,000.

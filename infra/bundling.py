@@ -16,7 +16,7 @@ from aws_cdk import aws_lambda as lambda_
 
 from fanfold.names import BOTO3, LIBCURL
 
-from .stages import Stage
+from .settings.stages import Stage
 
 SOURCE: Final = Path(__file__).resolve()
 # What the asset is made of: in a wheel a folder of this package (hatch_build.py).

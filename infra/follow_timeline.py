@@ -17,13 +17,16 @@ from constructs import Construct
 from fanfold import names
 from fanfold.names import API, RELATE, SWEEP, TIMELINE
 
-from .alarms import Alarms
+from .alarms.alarms import Alarms
 from .api import HttpDoor
 from .bundling import service_code
-from .embedding import LOCAL_CONTEXT, Properties, Sender, TableOptions, embedded
+from .embedding.network import Attachment, Network
+from .embedding.properties import LOCAL_CONTEXT, Properties, Sender, TableOptions, embedded
+from .embedding.surroundings import Domain, Surroundings
+from .embedding.users import Users
+from .functions import ServiceFunction, order_updates, run_time_settings, special
 from .identity import Identity
-from .network import Attachment, Network
-from .outputs import stack_outputs
+from .queues import WorkQueue
 from .rights import (
     HEAD_ACTIONS,
     HEAD_ROW,
@@ -33,14 +36,9 @@ from .rights import (
     SENDERS,
     TABLE_ACTIONS,
 )
-from .run_time import run_time_settings
-from .service_function import ServiceFunction, order_updates, special
-from .stage_checks import StageError
-from .stages import Stage, on_this_machine
-from .surroundings import Domain, Surroundings
+from .settings.checks import StageError
+from .settings.stages import Stage, on_this_machine
 from .tables import HouseTable
-from .users import Users
-from .work_queue import WorkQueue
 
 # SWEEP sends lost messages to these queues again, unless one is paused.
 SWEPT: Final = (names.PUBLISH, names.EXPRESS, names.BULK)
@@ -235,13 +233,24 @@ class FollowTimeline(Construct):
     @property
     def outputs(self) -> dict[str, str]:
         """What clients and operators need to know, by public name."""
-        return stack_outputs(
-            self._stage,
-            http=self.http,
-            identity=self.identity,
-            tables=self.tables,
-            queues=self.queues,
-        )
+        outputs = {names.API_URL_OUTPUT: self.http.url}
+        if self.http.domain is not None:
+            outputs[names.API_DOMAIN_TARGET_OUTPUT] = self.http.domain.regional_domain_name
+        if self.identity.pool is not None and self.identity.client is not None:
+            outputs[names.USER_POOL_ID_OUTPUT] = self.identity.pool.user_pool_id
+            outputs[names.USER_POOL_CLIENT_ID_OUTPUT] = self.identity.client.user_pool_client_id
+        if self._stage.channel_threshold:
+            outputs[names.CHANNEL_THRESHOLD_OUTPUT] = str(self._stage.channel_threshold)
+        for table, placed in self.tables.items():
+            outputs[table.output] = placed.table_name
+            if table.heard_by_others and self._stage.streams:
+                # CDK has an address for every table, with a stream or not.
+                assert placed.table_stream_arn is not None
+                outputs[table.stream_output] = placed.table_stream_arn
+        for queue, work in self.queues.items():
+            outputs[queue.url_output] = work.queue.queue_url
+            outputs[queue.dlq_url_output] = work.dead_letters.queue_url
+        return outputs
 
     def _streamed(self) -> list[HouseTable]:
         if not self._stage.streams:

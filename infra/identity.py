@@ -4,9 +4,9 @@ from aws_cdk import Stack
 from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
-from .stages import Stage
+from .embedding.users import Users
+from .settings.stages import Stage
 from .tables import removal_policy
-from .users import Users
 
 
 class Identity(Construct):

@@ -20,8 +20,8 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 
 from .bundling import EXECUTABLE_MODE, ROOT, bundle
+from .settings.stages import DEV, PROD, Stage
 from .stack import FanfoldStack
-from .stages import DEV, PROD, Stage
 
 SUMS: Final = "SHA256SUMS"
 # Of every file of the code: the same code makes the same bytes.

@@ -7,7 +7,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from .follow_timeline import FollowTimeline
-from .stages import CONSTRUCT, Stage
+from .settings.stages import CONSTRUCT, Stage
 
 
 class FanfoldStack(Stack):

@@ -11,7 +11,7 @@ from constructs import Construct
 
 from fanfold import names
 
-from .stages import Stage
+from .settings.stages import Stage
 
 # The other mode records accessed keys too, and bills every request instead of throttled ones.
 _THROTTLED_KEYS: Final = dynamodb.ContributorInsightsSpecification(

@@ -16,7 +16,7 @@ from fanfold_cli.terminal import ExpectedError
 # Names a CDK executable to use instead of the one in node_modules.
 CDK_VARIABLE = "FANFOLD_CDK"
 STAGE = {"stage": "local"}
-# Tells a timeline in another app that the functions run on this machine (infra/embedding.py).
+# Tells a timeline in another app that the functions run here (infra/embedding/properties.py).
 EMBEDDED = {"fanfold:local": "true"}
 
 # A deployment takes under a minute. After ten minutes it must have hung.

@@ -43,7 +43,7 @@ def check(values: Values, app_directory: Path) -> None:
     if not values:
         return
     judged = subprocess.run(
-        [sys.executable, "-P", "-m", "infra.local_context", *words(values)],
+        [sys.executable, "-P", "-m", "infra.settings.local_context", *words(values)],
         cwd=app_directory,
         # The app in that directory judges, whatever this Python has installed.
         env={**os.environ, "PYTHONPATH": str(app_directory)},

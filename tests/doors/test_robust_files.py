@@ -19,9 +19,9 @@ from fanfold_cli.follows import graph
 from fanfold_cli.local import context as local_context
 from fanfold_cli.local.home import EngineState, Home
 from fanfold_cli.terminal import ExpectedError, WrongValue
-from infra.context import choose
-from infra.stage_checks import StageError
-from infra.stages import Stage
+from infra.settings.checks import StageError
+from infra.settings.context import choose
+from infra.settings.stages import Stage
 from tests.doors.cases import every, few_or_many
 from tests.doors.service import Json
 from tests.doors.strategies import ids, plain, scalars, texts, values

@@ -11,7 +11,7 @@ from fanfold_cli.local.template import API_TYPE
 from fanfold_cli.stack import Deployment, outputs_of
 from fanfold_cli.users.sign_in import sign_in
 from infra import release
-from infra.stages import LOCAL
+from infra.settings.stages import LOCAL
 from tests.e2e.clients import User, eventually
 from tests.lifetimes import LIFETIME_HOURS
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from aws_cdk import App, Stack
 
-from infra.context import choose
+from infra.settings.context import choose
 from infra.stack import FanfoldStack
 
 Template = dict[str, Any]

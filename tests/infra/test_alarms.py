@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fanfold import names
+from infra.alarms.service import GROWERS
 from infra.rights import TABLE_ACTIONS
-from infra.service_alarms import GROWERS
 from proof.model.cloudwatch import ALARM, OK, Alarm, Minutes, evaluated
 from tests.infra.pinned_alarms import PINNED, alarm_name, as_text, simulated
 from tests.infra.template import Template, of_type, only, output_id, synthesized, variables

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from fanfold import contract, names
-from infra.context import choose
+from infra.settings.context import choose
 from tests.infra.template import Template, of_type, only, synthesized
 
 LIMITS = Path(__file__).parents[2] / "docs/limits.md"

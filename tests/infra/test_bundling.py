@@ -16,7 +16,7 @@ from aws_cdk import aws_lambda as lambda_
 from fanfold.names import BOTO3
 from fanfold_cli.local import assembly
 from infra import bundling
-from infra.stages import DEV, LOCAL, Stage
+from infra.settings.stages import DEV, LOCAL, Stage
 from tests.infra.template import make_app, only, template_of
 
 ROOT = Path(__file__).parents[2]

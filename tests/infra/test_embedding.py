@@ -12,7 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 
 from infra import DEV, PROD, FollowTimeline, Sender, StageError, Users
-from infra.embedding import Properties
+from infra.embedding.properties import Properties
 from tests.infra.foreign import Shop, allowed, embed, foreign_stack, part
 from tests.infra.template import Template, of_type, only, resources, setting, template_of
 

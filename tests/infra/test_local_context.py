@@ -2,9 +2,9 @@
 
 import pytest
 
-from infra.local_context import CANNOT, check, main
-from infra.stage_checks import StageError
-from infra.stages import LOCAL, Stage
+from infra.settings.checks import StageError
+from infra.settings.local_context import CANNOT, check, main
+from infra.settings.stages import LOCAL, Stage
 
 
 def test_a_value_that_an_engine_can_have_is_taken() -> None:

@@ -27,7 +27,7 @@ from fanfold_cli.local import assembly
 from fanfold_cli.preflight import synthesis
 from fanfold_cli.preflight.wanted import Wanted
 from fanfold_cli.terminal import ExpectedError
-from infra.context import choose
+from infra.settings.context import choose
 from infra.stack import FanfoldStack
 from tests.commands import Ran
 from tests.infra.template import make_app

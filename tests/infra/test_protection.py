@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from infra.context import choose
+from infra.settings.context import choose
 from infra.stack import FanfoldStack
 from tests.infra.template import Template, make_stack, of_type, resources, template_of
 

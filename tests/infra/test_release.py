@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra import release
-from infra.stages import DEV, PROD
+from infra.settings.stages import DEV, PROD
 from tests.infra.template import Template, functions, of_type, only, resources
 from tests.infra.test_rules import linted
 

@@ -15,7 +15,7 @@ from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 from cfnlint.api import lint  # type: ignore[import-untyped]
 from cfnlint.config import ManualArgs  # type: ignore[import-untyped]
 
-from infra.stages import DEV, LOCAL
+from infra.settings.stages import DEV, LOCAL
 from tests.infra.template import Template, make_stack, resources
 from tests.infra.test_surroundings import BY_IDS
 

@@ -9,9 +9,9 @@ from typing import get_type_hints
 import pytest
 
 from fanfold.budgets import Budget
-from infra.context import choose
-from infra.stage_checks import StageError
-from infra.stages import DEV, LOCAL, PROD, STAGES, VERIFY, Stage
+from infra.settings.checks import StageError
+from infra.settings.context import choose
+from infra.settings.stages import DEV, LOCAL, PROD, STAGES, VERIFY, Stage
 
 WATCHED = {"alarm_email": "operators@example.com"}
 ISSUER = {

@@ -14,9 +14,9 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 
 from infra import Domain, Network
-from infra.context import choose
+from infra.settings.checks import StageError
+from infra.settings.context import choose
 from infra.stack import FanfoldStack
-from infra.stage_checks import StageError
 from tests.infra.foreign import Shop, embed, foreign_stack, part, statements
 from tests.infra.template import (
     Template,

@@ -14,7 +14,7 @@ import pytest
 from fanfold import names
 from fanfold.follows.sharding import NotGrown
 from functions._growth import report_growth
-from infra.service_alarms import GROWERS
+from infra.alarms.service import GROWERS
 from proof.model.cloudwatch import Alarm, MetricId
 from tests.infra.pinned_alarms import synthesized
 from tests.infra.template import of_type, variables

@@ -199,7 +199,7 @@ RULES = (
     ),
     Rule(
         "tools.contract_docs",
-        ("tools.contract_docs", "fanfold", "functions", "infra.context", "infra.stages"),
+        ("tools.contract_docs", "fanfold", "functions", "infra.settings"),
         "it writes down the contract that the functions keep",
     ),
     Rule(

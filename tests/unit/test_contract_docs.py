@@ -18,8 +18,8 @@ from fanfold.fanout import row
 from fanfold.fanout.status import DeliveryStatus
 from functions import _intake
 from functions._intake import read_event
-from infra.context import FIXED
-from infra.stages import Stage
+from infra.settings.context import FIXED
+from infra.settings.stages import Stage
 from tests import openapi as documented
 from tests.examples import examples, is_like, requests
 from tools.contract_docs import files, messages, openapi, settings

@@ -20,7 +20,7 @@ from fanfold_cli.stack import Deployment
 from fanfold_cli.users.sign_in import sign_in
 from fanfold_client import Fanfold
 from infra import bundling
-from infra.stages import DEV
+from infra.settings.stages import DEV
 from tests.e2e.clients import User, eventually, send
 
 Deploy = Callable[[Path], Deployment]

@@ -15,7 +15,7 @@ import pytest
 
 from fanfold import names
 from infra import bundling
-from infra.stages import DEV, LOCAL, Stage
+from infra.settings.stages import DEV, LOCAL, Stage
 from tests import pythons
 from tests.wire import main_job
 from tests.wire.conftest import Certificates

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import TYPE_CHECKING, Final, get_type_hints
+from urllib.parse import urlsplit
 
 from fanfold.budgets import NoRoom
 from fanfold.senders import SenderRule
-
-from . import issuers
 
 if TYPE_CHECKING:
     from .stages import Stage
@@ -26,6 +26,15 @@ MAX_TAGS: Final = 40
 MAX_SENDERS_CHARS: Final = 1_500
 # What the CDK puts into a text for what it will know only later.
 TOKEN: Final = r"\$\{Token\[[^\]]*\]\}"
+
+DISCOVERY: Final = "/.well-known/openid-configuration"
+# API Gateway's JWT authorizer offers nothing else.
+ISSUER_NEEDS: Final = (
+    f"API Gateway must be able to read ISSUER{DISCOVERY} from the internet, and verifies RSA "
+    "signatures (such as RS256) only"
+)
+# Ends of names that are no names on the internet.
+PRIVATE: Final = (".internal", ".local", ".localhost")
 
 
 class StageError(ValueError):
@@ -92,11 +101,11 @@ def _check_users(stage: Stage) -> None:
     if stage.jwt_issuer is None:
         raise StageError(
             f"The stage {stage.name} does not say who its users are: name your OIDC issuer "
-            f"({issuers.REQUIRED}) with -c jwt_issuer=https://… -c jwt_audience=…, or choose a "
+            f"({ISSUER_NEEDS}) with -c jwt_issuer=https://… -c jwt_audience=…, or choose a "
             "Cognito user pool of the stack's own, which is billed per user, with "
             "-c user_pool=true."
         )
-    if fault := issuers.fault(stage.jwt_issuer):
+    if fault := _issuer_fault(stage.jwt_issuer):
         raise StageError(fault)
     if not stage.jwt_audience:
         raise StageError(
@@ -108,6 +117,44 @@ def _check_users(stage: Stage) -> None:
             f"'jwt_audience' names {len(stage.jwt_audience)} audiences, and API Gateway takes at "
             f"most {MAX_AUDIENCES}."
         )
+
+
+def _issuer_fault(issuer: str) -> str | None:
+    """Why API Gateway would never accept a token of this issuer, as far as its address tells."""
+    if re.match(r"\w+://[^/?#]*@", issuer):
+        return (  # The address is not repeated, because of the password.
+            "'jwt_issuer' must be the https address that the tokens carry as `iss`, without a "
+            "user's name or password."
+        )
+    if not re.fullmatch(r"https://[^\s/?#]+[^\s?#]*", issuer):
+        return (
+            "'jwt_issuer' must be the https address that the tokens carry as `iss`, not "
+            f"{issuer!r}."
+        )
+    if issuer.rstrip("/").endswith(DISCOVERY):
+        return (
+            "'jwt_issuer' must be the address that the tokens carry as `iss`, without "
+            f"{DISCOVERY!r}: API Gateway appends it."
+        )
+    if not _is_public(_host(issuer)):
+        return f"'jwt_issuer' must be an address on the internet, not {issuer!r}: {ISSUER_NEEDS}."
+    return None
+
+
+def _host(issuer: str) -> str:
+    try:
+        parts = urlsplit(issuer)
+        _ = parts.port
+        return parts.hostname or ""
+    except ValueError:  # an IPv6 address without its end, or no number of a port
+        return ""
+
+
+def _is_public(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_global
+    except ValueError:
+        return "." in host and not host.endswith(PRIVATE)
 
 
 def _check_origins(stage: Stage) -> None:

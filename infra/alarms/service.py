@@ -1,17 +1,18 @@
-"""Alarms about what serves: requests and functions that fail, tables and Lambda that refuse."""
+"""Alarms about requests, functions and tables: failures, throttling, and the budget of writes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from aws_cdk import Duration
 from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 
 from fanfold import names
 
-from .alarm_rules import MINUTE, Rule, math, ours
-from .stages import Stage
-from .tables import HouseTable
+from ..settings.stages import Stage
+from ..tables import HouseTable
+from .rules import MINUTE, Rule, math, ours
 
 # Far above what fails on a good day. A publisher that grows to the highest level refuses follows
 # for less than three minutes, so five are another matter. They need not be in a row: a quiet
@@ -36,10 +37,13 @@ TABLE_MINUTES: Final = (15, 20)
 # Its writers ask for more than it takes, by design, and adapt to what they get. If that went wrong,
 # a lane would stand still, or open fan-outs grow old.
 WRITTEN_UNTIL_THROTTLED: Final = (names.TIMELINES,)
+THROTTLES: Final = {"reads": "ReadThrottleEvents", "writes": "WriteThrottleEvents"}
 # The functions that write edges grow publishers. A refusal is right while a growth is young; if
 # refusals last, more shards do not help.
 GROWERS: Final = (names.API, names.PLAN, names.RELATE)
 GROWTH_MINUTES: Final = (15, 20)
+# CloudWatch's window slides: at each minute, the day that ends then.
+DAY: Final = Duration.days(1)
 
 
 def of_requests(api: gateway.HttpApi) -> Iterator[Rule]:
@@ -109,7 +113,7 @@ def of_table(table: names.Table, placed: HouseTable) -> Iterator[Rule]:
         f"{' and '.join(kinds)}: requests are answered with 503, and messages come again. See 'A "
         "throttled table' in docs/operations.md.",
         metric=math(" + ".join(f"FILL({kind}, 0)" for kind in kinds))(
-            **{kind: _throttles(kind, TableName=placed.table_name) for kind in kinds}
+            **{kind: _of_dynamodb(THROTTLES[kind], TableName=placed.table_name) for kind in kinds}
         ),
         threshold=1,
         bad=bad,
@@ -121,13 +125,13 @@ def of_table(table: names.Table, placed: HouseTable) -> Iterator[Rule]:
 
 def _of_index(index: names.Index, table: names.Table, placed: HouseTable) -> Rule:
     bad, of = INDEX_MINUTES
-    # CloudWatch does not count indexes in the metric of the table.
-    dimensions = {"TableName": placed.table_name, "GlobalSecondaryIndexName": index.name}
     return Rule(
         name=f"{table.name}{index.name.title()}IndexThrottled",
         says=f"For {bad} minutes the index {index.name} has throttled writes, and with them those "
         f"of its table, {table.name.lower()}. See 'A throttled index' in docs/operations.md.",
-        metric=math("FILL(writes, 0)")(writes=_throttles("writes", **dimensions)),
+        metric=math("FILL(writes, 0)")(
+            writes=_of_dynamodb(THROTTLES["writes"], **_dimensions(placed, index))
+        ),
         threshold=1,
         bad=bad,
         of=of,
@@ -150,11 +154,44 @@ def of_growth(stage: Stage) -> Iterator[Rule]:
     )
 
 
-def _throttles(kind: str, **dimensions: str) -> cloudwatch.Metric:
+def of_writes(stage: Stage, tables: Mapping[names.Table, HouseTable]) -> Iterator[Rule]:
+    """The alarm, if the stage has a budget. Its metrics are as many as one alarm may have: ten."""
+    if stage.daily_write_units is None:
+        return
+    metrics = dict(_consumed(tables))
+    yield Rule(
+        name="WritesOverBudget",
+        says=f"Within a day the tables took {stage.daily_write_units:,} write units or more, the "
+        "budget that -c daily_write_units= sets. See 'A budget' in docs/operations.md: which table "
+        "it is, who publishes or follows that much, and how to pause.",
+        metric=math(" + ".join(f"FILL({each}, 0)" for each in metrics), period=DAY)(**metrics),
+        threshold=stage.daily_write_units,
+    )
+
+
+def _consumed(
+    tables: Mapping[names.Table, HouseTable],
+) -> Iterator[tuple[str, cloudwatch.IMetric]]:
+    """The write units of each table and each index."""
+    metric = "ConsumedWriteCapacityUnits"
+    for table, placed in tables.items():
+        name = table.name.lower()
+        yield name, _of_dynamodb(metric, period=DAY, TableName=placed.table_name)
+        for index in table.indexes:
+            dimensions = _dimensions(placed, index)
+            yield f"{name}_{index.name}", _of_dynamodb(metric, period=DAY, **dimensions)
+
+
+def _dimensions(placed: HouseTable, index: names.Index) -> dict[str, str]:
+    # CloudWatch does not count indexes in the metric of the table.
+    return {"TableName": placed.table_name, "GlobalSecondaryIndexName": index.name}
+
+
+def _of_dynamodb(metric: str, *, period: Duration = MINUTE, **dimensions: str) -> cloudwatch.Metric:
     return cloudwatch.Metric(
         namespace="AWS/DynamoDB",
-        metric_name={"reads": "ReadThrottleEvents", "writes": "WriteThrottleEvents"}[kind],
+        metric_name=metric,
         dimensions_map=dimensions,
-        period=MINUTE,
+        period=period,
         statistic="Sum",
     )

@@ -16,11 +16,11 @@ from constructs import Construct
 
 from fanfold import names
 
-from . import budget_alarm, delivery_alarms, service_alarms
-from .alarm_rules import Rule
-from .stages import Stage
-from .tables import HouseTable
-from .work_queue import WorkQueue
+from ..queues import WorkQueue
+from ..settings.stages import Stage
+from ..tables import HouseTable
+from . import deliveries, service
+from .rules import Rule
 
 
 class Alarms(Construct):
@@ -50,18 +50,18 @@ class Alarms(Construct):
             self.topic.add_subscription(subscriptions.EmailSubscription(stage.alarm_email))
         _notify_slack(self, stage, self.topic)
         for queue in queues.values():
-            self._add(delivery_alarms.of_queue(queue))
+            self._add(deliveries.of_queue(queue))
         for lane in names.LANES:
-            self._add(delivery_alarms.of_lane(queues[lane], stage))
-        self._add(delivery_alarms.of_sweep(stage))
-        self._add(delivery_alarms.of_channels(stage))
-        self._add(service_alarms.of_requests(api))
+            self._add(deliveries.of_lane(queues[lane], stage))
+        self._add(deliveries.of_sweep(stage))
+        self._add(deliveries.of_channels(stage))
+        self._add(service.of_requests(api))
         for function, placed in functions.items():
-            self._add(service_alarms.of_function(function, placed))
+            self._add(service.of_function(function, placed))
         for table, stored in tables.items():
-            self._add(service_alarms.of_table(table, stored))
-        self._add(service_alarms.of_growth(stage))
-        self._add(budget_alarm.of_writes(stage, tables))
+            self._add(service.of_table(table, stored))
+        self._add(service.of_growth(stage))
+        self._add(service.of_writes(stage, tables))
 
     def _add(self, rules: Iterator[Rule]) -> None:
         for rule in rules:

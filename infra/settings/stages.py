@@ -17,7 +17,7 @@ from fanfold.budgets import (
 )
 from fanfold.settings import StageSettings, bounds, one_of, pattern
 
-from . import stage_checks
+from . import checks
 
 # The id of the timeline in the app's own stack: a part of every logical id.
 CONSTRUCT: Final = "Fanfold"
@@ -31,7 +31,7 @@ _WORKERS: Final = bounds(MIN_WORKERS, 1000)
 class Stage(StageSettings):
     """One deployment. A context value overrides the field of the same name.
 
-    What relates several fields is in `stage_checks`. docs/settings.md has the sentence below a
+    What relates several fields is in `checks`. docs/settings.md has the sentence below a
     field, which those above it without one share.
     """
 
@@ -232,7 +232,7 @@ class Stage(StageSettings):
 
     def check(self) -> None:
         """Raise `StageError` if this cannot be deployed."""
-        stage_checks.check(self)
+        checks.check(self)
 
 
 # Fits a new account.
@@ -261,10 +261,10 @@ def on_this_machine(stage: Stage) -> Stage:
 
 LOCAL: Final = replace(
     on_this_machine(DEV),
-    name=stage_checks.LOCAL,
+    name=checks.LOCAL,
     # Development servers take a port of their own, and API Gateway knows no wildcard for ports. The
     # engine answers nobody beyond this machine, and a token is no cookie: a strange page has none.
-    cors_origins=(stage_checks.ANY_ORIGIN,),
+    cors_origins=(checks.ANY_ORIGIN,),
     # A walk-through shows `alice` then, and not the UUID that Cognito gives her.
     user_claim="username",
 )

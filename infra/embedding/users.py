@@ -6,7 +6,7 @@ from aws_cdk import aws_cognito as cognito
 
 from fanfold.settings import Settings
 
-from .stages import Stage
+from ..settings.stages import Stage
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ from typing import Any, Final
 from aws_cdk import Duration, RemovalPolicy, Token
 from aws_cdk import aws_iam as iam
 
-from .stage_checks import StageError
-from .stages import Stage
+from ..settings.checks import StageError
+from ..settings.stages import Stage
 from .users import Users
 
 # `cdk deploy -c fanfold:local=true` deploys to an engine on this machine.

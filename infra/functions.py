@@ -1,6 +1,7 @@
-"""The Lambda function as all are here: same asset, same runtime, same settings."""
+"""The Lambda functions: same asset, same runtime, same settings."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, Final
 
 from aws_cdk import Duration
@@ -13,12 +14,13 @@ from constructs import Construct
 from fanfold import names
 from fanfold.budgets import WRITER_MEMORY_MB
 from fanfold.names import API, DELIVER, PLAN, RELATE, SWEEP, TIMELINE
-from fanfold.settings import Settings
+from fanfold.settings import Settings, StageSettings
 
-from .network import Attachment
+from .embedding.network import Attachment
+from .queues import WorkQueue
 from .rights import SENDERS
-from .stages import Stage
-from .tables import removal_policy
+from .settings.stages import Stage
+from .tables import HouseTable, removal_policy
 
 ARCHITECTURES: Final = {
     "arm64": lambda_.Architecture.ARM_64,
@@ -88,6 +90,34 @@ class ServiceFunction(lambda_.Function):
                 **settings.to_env(),
             },
         )
+
+
+def run_time_settings(
+    stage: Stage, tables: Mapping[names.Table, HouseTable], queues: Mapping[names.Queue, WorkQueue]
+) -> Settings:
+    """What every function is told at run time."""
+    physical: dict[str, Any] = {
+        table.setting: placed.table_name for table, placed in tables.items()
+    }
+    for queue, work in queues.items():
+        physical[queue.url_setting] = work.queue.queue_url
+        physical[queue.dlq_url_setting] = work.dead_letters.queue_url
+    chosen = {field.name: getattr(stage, field.name) for field in fields(StageSettings)}
+    budget = stage.budget
+    return Settings(
+        **physical,
+        **chosen,
+        senders=",".join(stage.senders),
+        publish_worker_rate=budget.publish.worker_rate,
+        publish_slowest_rate=budget.publish.slowest_rate,
+        publish_burst=budget.publish_burst,
+        express_worker_rate=budget.express.worker_rate,
+        express_slowest_rate=budget.express.slowest_rate,
+        express_burst=budget.express_burst,
+        bulk_worker_rate=budget.bulk.worker_rate,
+        bulk_slowest_rate=budget.bulk.slowest_rate,
+        relation_worker_rate=budget.relation.worker_rate,
+    )
 
 
 def special(function: names.Function, stage: Stage) -> dict[str, Any]:

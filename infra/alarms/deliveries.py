@@ -9,9 +9,9 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from fanfold import names
 from fanfold.channels.head import MOST
 
-from .alarm_rules import BELOW, BROKEN, MINUTE, UNCHANGED, Rule, math, ours
-from .stages import Stage
-from .work_queue import WorkQueue
+from ..queues import WorkQueue
+from ..settings.stages import Stage
+from .rules import BELOW, BROKEN, MINUTE, UNCHANGED, Rule, math, ours
 
 # The oldest message of a queue may be this old. Commands and small fan-outs take seconds, but a
 # burst of follows waits for the rate of RELATE. Bulk has no such limit: a large event makes it late

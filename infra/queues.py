@@ -12,7 +12,7 @@ from constructs import Construct
 from fanfold import names
 
 from .rights import FROM_CODE
-from .stages import Stage
+from .settings.stages import Stage
 from .tables import removal_policy
 
 # SQS's maximum: two weeks to notice a failure and to repair its cause.

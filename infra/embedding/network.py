@@ -8,7 +8,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from .rights import FROM_CODE
+from ..rights import FROM_CODE
 
 ATTACHING: Final = (
     "ec2:AssignPrivateIpAddresses",

@@ -12,9 +12,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from ..settings.checks import StageError
+from ..settings.stages import DOMAIN_NAME, Stage
 from .network import Network
-from .stage_checks import StageError
-from .stages import DOMAIN_NAME, Stage
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,8 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 
 from fanfold import names
 
-from .service_function import service_name
-from .stages import Stage
+from ..functions import service_name
+from ..settings.stages import Stage
 
 # What it means that a period has no data.
 CALM: Final = cloudwatch.TreatMissingData.NOT_BREACHING  # nothing happened

@@ -1,15 +1,15 @@
-"""Judges what `fanfold local up -c` was given, before anything is started or synthesized.
+"""Checks what `fanfold local up -c` was given, before anything is started or synthesized.
 
-Run as `python -m infra.local_context NAME=VALUE...`. It ends with 1 and a sentence on stderr if the
-stage `local` cannot be deployed with these values.
+Run as `python -m infra.settings.local_context NAME=VALUE...`. It exits with 1 and a sentence on
+stderr if the stage `local` cannot be deployed with these values.
 """
 
 import sys
 from collections.abc import Mapping
 from typing import Final
 
+from .checks import LOCAL, StageError
 from .context import FIXED, choose
-from .stage_checks import LOCAL, StageError
 
 _ITS_USERS: Final = (
     "users of a local engine come from its own pool and are known by their names, so that `fanfold "

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, Final, get_type_hints
 
-from .stage_checks import StageError
+from .checks import StageError
 from .stages import DEV, PROD, STAGES, Stage, find
 
 # No context value overrides these: they define the stage.
