@@ -63,7 +63,7 @@ def channel_plans(settings: Settings, dynamodb: DynamoDBClient, heads: KnownHead
     from fanfold.channels.delivery import ChannelPlans
     from fanfold.fanout.ledger import Ledger
     from fanfold.timeline.entries import Entries
-    from functions._channels import report_choice
+    from functions._reports import report_choice
 
     return ChannelPlans(
         heads,
@@ -126,7 +126,7 @@ def edges(settings: Settings) -> Edges:
     from fanfold.follows.edges_table import EdgesTable
     from fanfold.follows.levels import Growing, Levels
     from fanfold.follows.publishers_table import PublishersTable
-    from functions._growth import report_growth
+    from functions._reports import report_growth
 
     # No retries inside the client: `Edges` retries, and has to see every throttle.
     dynamodb = _clients.dynamodb(settings, attempts=1)

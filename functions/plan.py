@@ -31,7 +31,7 @@ from functions._intake import (
     body_text,
     read_event,
 )
-from functions._metrics import count
+from functions._reports import count
 from functions._worker import Received, logger, queue_name, sources, work
 
 settings = Settings.from_env()

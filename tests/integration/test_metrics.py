@@ -13,7 +13,7 @@ import pytest
 
 from fanfold import names
 from fanfold.follows.sharding import NotGrown
-from functions._growth import report_growth
+from functions._reports import report_growth
 from infra.alarms.service import GROWERS
 from proof.model.cloudwatch import Alarm, MetricId
 from tests.infra.pinned_alarms import synthesized
