@@ -8,7 +8,8 @@ from typing import Any
 
 from fanfold import names
 from fanfold.aws.event_sources import DISABLED, ENABLED
-from fanfold_cli.commands.pause import LANES, Lane, switch
+from fanfold_cli.commands.pause import LANES, Lane
+from fanfold_cli.deliveries.switching import switch
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import ExpectedError

@@ -430,7 +430,7 @@ class FakeTable:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(troubles, "POLL_SECONDS", 0.0)
-    monkeypatch.setattr("fanfold_cli.commands.pause.POLL_SECONDS", 0.0)
+    monkeypatch.setattr("fanfold_cli.deliveries.switching.POLL_SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("system")

@@ -13,9 +13,10 @@ from botocore.exceptions import EndpointConnectionError
 
 from fanfold import clock, times
 from fanfold.aws.event_sources import DISABLED
-from fanfold_cli.commands.pause import LANES, Lane, switch
+from fanfold_cli.commands.pause import LANES, Lane
 from fanfold_cli.deliveries import pauses
 from fanfold_cli.deliveries.pauses import Pause
+from fanfold_cli.deliveries.switching import switch
 from fanfold_cli.stack import Deployment
 from tests.commands import PLACE, run, stack_with, throttled
 from tests.service import ACCOUNT, AT, System, error
@@ -81,8 +82,8 @@ class FakeLambda:
 def slept(system: System, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses of the command: they take no time, but its clock counts them."""
     naps: list[float] = []
-    monkeypatch.setattr("fanfold_cli.commands.pause.time.sleep", naps.append)
-    monkeypatch.setattr("fanfold_cli.commands.pause.time.monotonic", lambda: sum(naps))
+    monkeypatch.setattr("fanfold_cli.deliveries.switching.time.sleep", naps.append)
+    monkeypatch.setattr("fanfold_cli.deliveries.switching.time.monotonic", lambda: sum(naps))
     return naps
 
 
@@ -170,7 +171,7 @@ def test_a_resume_keeps_the_note_of_a_pause_that_was_made_while_it_waited(
         again = Pause("user/ann", times.to_text(clock.now_ms()), "", "Again")
         pauses.note(system.sqs, system.url("Bulk"), again)
 
-    monkeypatch.setattr("fanfold_cli.commands.pause.time.sleep", pause_again)
+    monkeypatch.setattr("fanfold_cli.deliveries.switching.time.sleep", pause_again)
     ran = run("resume", "--lane", "bulk", "--yes", lambda_=fake)
     assert ran.exit_code == 0
     assert (
@@ -187,7 +188,7 @@ def test_a_lane_that_another_command_switches_meanwhile_is_not_called_as_it_was(
     fake = FakeLambda(wanted)
     fake.states["Bulk"] = other
     switch_another = partial(fake.states.update, Publish=other)
-    monkeypatch.setattr("fanfold_cli.commands.pause.time.sleep", lambda _: switch_another())
+    monkeypatch.setattr("fanfold_cli.deliveries.switching.time.sleep", lambda _: switch_another())
     ran = run(command, *(["--yes"] if command == "resume" else []), lambda_=fake)
     assert (ran.exit_code, ran.stdout) == (1, "")
     states = {"Disabled": "paused", "Enabled": "running"}
@@ -212,7 +213,7 @@ def test_an_interrupt_says_how_each_lane_is(
     before, wanted = ("Enabled", "paused") if command == "pause" else ("Disabled", "running")
     fake = FakeLambda(before, stuck={"Bulk"})
     interrupt = Mock(side_effect=KeyboardInterrupt)
-    monkeypatch.setattr("fanfold_cli.commands.pause.time.sleep", interrupt)
+    monkeypatch.setattr("fanfold_cli.deliveries.switching.time.sleep", interrupt)
     ran = run(command, *(["--yes"] if command == "resume" else []), lambda_=fake)
     assert (ran.exit_code, ran.stdout) == (130, "")
     between = "Disabling" if command == "pause" else "Enabling"
