@@ -35,7 +35,7 @@ ContextOption = Annotated[
     ),
 ]
 BrowserOption = Annotated[
-    bool, typer.Option("--browser/--no-browser", help="Open the page; else its address is printed.")
+    bool, typer.Option("--browser/--no-browser", help="Open the page, or only print its address.")
 ]
 PortOption = Annotated[
     int,
@@ -43,7 +43,7 @@ PortOption = Annotated[
         min=0,
         max=65535,
         show_default=False,
-        help=r"Of loopback, for the page. \[default: a free one]",
+        help=r"Loopback port of the page. \[default: a free one]",
     ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]

@@ -43,18 +43,16 @@ from fanfold_cli.terminal import (
 ATTEMPTS = 5
 
 app = typer.Typer(
-    help=f"The channels of publishers: timelines that all followers of one read. At most {MOST}.",
+    help=f"List, add or demote channels: shared timelines, each of one publisher; at most {MOST}.",
     no_args_is_help=True,
 )
 
-PublisherArgument = Annotated[
-    str, typer.Argument(metavar="PUBLISHER", help="The id of the publisher.")
-]
+PublisherArgument = Annotated[str, typer.Argument(metavar="PUBLISHER", help="Id of the publisher.")]
 
 
 @app.command("list")
 def list_(stack: StackOption = None, home: HomeOption = None, as_json: JsonOption = False) -> None:
-    """List the channels, those with the most followers first."""
+    """List the channels, most followers first."""
     deployment = Deployment.choose(stack, home)
     with failing_with("The channels cannot be read"), waiting_for("the channels"):
         head = heads_of(deployment).get()
@@ -78,7 +76,7 @@ def add(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give a publisher a channel; asks first. A demoted one takes posts again."""
+    """Add a channel for a publisher, or reactivate a demoted one; asks first."""
     checked_id(publisher)
     deployment = Deployment.to_change(stack, home)
     check_gives(deployment)
@@ -111,9 +109,9 @@ def demote(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Deliver a publisher's new posts to each follower again; asks first.
+    """Demote a channel: deliver the publisher's new posts to each follower again; asks first.
 
-    What is in the channel stays readable until it has expired.
+    Posts in the channel stay readable until they expire.
     """
     checked_id(publisher)
     deployment = Deployment.to_change(stack, home)

@@ -24,21 +24,21 @@ def console(
     operate: Annotated[
         bool,
         typer.Option(
-            "--operate", help="On AWS, let the page change things too; each after a confirmation."
+            "--operate", help="Let the page change a stack on AWS; it confirms each change first."
         ),
     ] = False,
     reader: Annotated[
         list[str] | None,
         typer.Option(
             metavar="USER",
-            help=f"Whose timeline to show; up to {READERS}, signed in like `token`.",
+            help=f"Show the timeline of this user, signed in like `token`; up to {READERS} users.",
         ),
     ] = None,
     port: PortOption = 0,
     browser: BrowserOption = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Open a page that shows deliveries as they go; for operators too."""
+    """Open a page that shows deliveries, queues and timelines live."""
     for user in reader or ():
         check_user(user)
     deployment = Deployment.choose(stack, home)

@@ -43,40 +43,42 @@ MAX_FOLLOWERS = 1_000_000_000
 
 def cost(
     write_units: Annotated[
-        int, typer.Option(help="Write capacity of the stage, in units a second.")
+        int, typer.Option(help="Write capacity of the stage, in units per second.")
     ] = budgets.DEFAULT_WRITE_CAPACITY,
     concurrency: Annotated[
         int | None,
         typer.Option(
-            help="Concurrent executions that the stage may take. "
-            r"\[default: as many as the write capacity gives work to]"
+            help="Concurrent executions available to the stage. "
+            r"\[default: as many as the write capacity can use]"
         ),
     ] = None,
     followers: Annotated[
         list[int] | None,
-        typer.Option(help=r"Followers of a publisher; can be repeated. \[default: four sizes]"),
+        typer.Option(
+            help=r"Number of followers of a publisher; can be repeated. \[default: four sizes]"
+        ),
     ] = None,
     backfill: Annotated[
-        int, typer.Option(help="How many of a publisher's newest posts a new follow brings.")
+        int, typer.Option(help="Number of newest posts that a new follow brings.")
     ] = Settings.backfill,
     transport: Annotated[
-        str, typer.Option(help="How DELIVER calls DynamoDB: libcurl or boto3.")
+        str, typer.Option(help="Library that DELIVER calls DynamoDB with: libcurl or boto3.")
     ] = Settings.transport,
     channels: Annotated[
         int | None,
-        typer.Option(min=1, max=MOST, help="What posts cost in one of so many channels, too."),
+        typer.Option(min=1, max=MOST, metavar="N", help="Also price posts in N channels."),
     ] = None,
     active: Annotated[
         float | None,
         typer.Option(
-            min=0, max=100, help=r"Of followers, percent who read on a day. \[default: 10]"
+            min=0, max=100, help=r"Percentage of followers who read each day. \[default: 10]"
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Estimate the budget of each lane, and the price of a publish and of a follow.
+    """Estimate the write budget of each lane, and the cost of a post and of a follow.
 
-    It calls no service.
+    Needs no stack and calls no service.
     """
     try:
         budget = Budget.of(write_units, concurrency=concurrency)

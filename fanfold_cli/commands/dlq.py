@@ -1,4 +1,4 @@
-"""`fanfold dlq`: list and show the dead letters of a stack, move them back, or drop them."""
+"""`fanfold dlq`: list, show, redrive, drop or restore the dead letters of a stack."""
 
 from collections import Counter
 from enum import StrEnum
@@ -41,9 +41,7 @@ from fanfold_cli.usage import WrongUsage
 
 LIMIT = 100
 
-app = typer.Typer(
-    help="List and show the dead letters, move them back, or drop them.", no_args_is_help=True
-)
+app = typer.Typer(help="List, show, redrive, drop or restore dead letters.", no_args_is_help=True)
 
 
 class QueueName(StrEnum):
@@ -56,11 +54,11 @@ class QueueName(StrEnum):
 
 
 QueueOption = Annotated[
-    QueueName | None, typer.Option("--queue", help=r"One queue. \[default: all of them]")
+    QueueName | None, typer.Option("--queue", help=r"Only this queue. \[default: all queues]")
 ]
 SomeIds = Annotated[
     list[str] | None,
-    typer.Argument(metavar="ID", help="Message ids, as `fanfold dlq list` shows them."),
+    typer.Argument(metavar="ID", help="Message ids from `fanfold dlq list`."),
 ]
 
 
@@ -68,17 +66,20 @@ SomeIds = Annotated[
 def list_(
     queue: QueueOption = None,
     limit: Annotated[
-        int, typer.Option(min=1, max=10_000, help="List at most this many of each queue.")
+        int, typer.Option(min=1, max=10_000, help="Maximum to list per queue.")
     ] = LIMIT,
     bodies: Annotated[
         bool,
-        typer.Option("--bodies", help=f"Show the first {BODY_CHARS} characters of each."),
+        typer.Option("--bodies", help=f"Also show the first {BODY_CHARS} characters of each body."),
     ] = False,
     stack: StackOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List dead letters. They all stay; SQS counts one more receive for each of them."""
+    """List the dead letters.
+
+    None is removed, but SQS counts one more receive of each.
+    """
     deployment = Deployment.choose(stack, home)
     rows: list[dict[str, Any]] = []
     counts: dict[str, int] = {}
@@ -111,14 +112,14 @@ def list_(
 @app.command()
 def show(
     message_id: Annotated[
-        str, typer.Argument(metavar="ID", help="A message id, as `fanfold dlq list` shows it.")
+        str, typer.Argument(metavar="ID", help="Message id from `fanfold dlq list`.")
     ],
     queue: QueueOption = None,
     stack: StackOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show one dead letter with its whole body; exit code 1 if no queue has it."""
+    """Show a dead letter with its full body; exit code 1 if it is not found."""
     deployment = Deployment.choose(stack, home)
     with (
         failing_with("The dead letters cannot be read"),
@@ -146,13 +147,16 @@ def redrive(
     queue: QueueOption = None,
     rate: Annotated[
         int | None,
-        typer.Option(min=1, max=move_tasks.MAX_RATE, help="Messages a second, at most."),
+        typer.Option(min=1, max=move_tasks.MAX_RATE, help="Maximum messages per second."),
     ] = None,
     stack: StackOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Move dead letters back to their queues, all or those named; what cannot succeed stays."""
+    """Move dead letters back to their queues: all, or those named.
+
+    Letters that cannot succeed stay.
+    """
     deployment = Deployment.to_change(stack, home)
     begun, missing, is_interrupted = list[redriving.Moving](), list[str](), False
     try:
@@ -201,18 +205,18 @@ def drop(
     ids: SomeIds = None,
     queue: QueueOption = None,
     every: Annotated[
-        bool, typer.Option("--all", help="All letters of the queue that --queue names.")
+        bool, typer.Option("--all", help="Drop all dead letters of the queue given by --queue.")
     ] = False,
     to: Annotated[
         Path | None,
-        typer.Option(help=r"The new file to write them to. \[default: dead-letters-TIME.jsonl]"),
+        typer.Option(help=r"New file to save them in. \[default: dead-letters-TIME.jsonl]"),
     ] = None,
     yes: YesOption = False,
     stack: StackOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete dead letters, after writing them to a file that `restore` reads; asks first."""
+    """Save dead letters to a file for `restore`, then delete them; asks first."""
     if bool(ids) == every or (every and queue is None):
         raise WrongUsage("Name message ids, or --queue and --all.")
     refuse_without_terminal(yes=yes)
@@ -243,12 +247,12 @@ def drop(
 
 @app.command()
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `drop` has written.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File written by `drop`.")],
     stack: StackOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Send dropped letters back to their queues; a letter sent twice does no harm."""
+    """Send dropped letters back to their queues; sending one twice does no harm."""
     deployment = Deployment.to_change(stack, home)
     letters = dropping.read_file(file, place=deployment.place)
     with failing_with("Nothing was sent back"):

@@ -63,30 +63,32 @@ def doctor(
         int | None,
         typer.Option(
             min=1,
-            help=r"Take away so many at most. \[default: "
+            help=r"Remove at most this many. \[default: "
             f"{MOST_TAKEN:.0%} of the edges read]",
         ),
     ] = None,
     to: Annotated[
         Path | None,
         typer.Option(
-            help="The new file that keeps what --repair takes away. "
+            help="New file to save what --repair removes. "
             r"\[default: taken-follows-TIME.jsonl]"
         ),
     ] = None,
     put_back: Annotated[
         Path | None,
-        typer.Option("--put-back", metavar="FILE", help="Only bring back what such a file keeps."),
+        typer.Option(
+            "--put-back", metavar="FILE", help="Restore what such a file holds; do nothing else."
+        ),
     ] = None,
     stack: StackOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare follows with the edges that deliveries read, and the marks that readers have.
+    """Check that follows, edges and marks agree; with --repair, make them agree.
 
-    In a stage with channels, also posts with the channels that have them.
+    On a stage with channels, also check that posts and channels agree.
 
-    A repair writes what it takes away to a file first. Exit code 1 if a difference is left.
+    A repair first saves what it removes to a file. Exit code 1 if a difference remains.
     """
     if put_back is not None:
         if whole or repair or (publisher, expect, to) != (None, None, None):

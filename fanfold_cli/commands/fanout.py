@@ -37,7 +37,7 @@ POLL_SECONDS = 0.5
 LIMIT = 100
 
 app = typer.Typer(
-    help="Show, list or watch the deliveries of posts, send them again, or abandon them.",
+    help="Show, watch, list, resend or abandon deliveries of posts.",
     no_args_is_help=True,
 )
 
@@ -51,7 +51,7 @@ RefIds = Annotated[
 def show(
     ref_id: RefId, stack: StackOption = None, home: HomeOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show the state of a delivery; exit code 1 if the ledger does not know the post."""
+    """Show the state of a delivery; exit code 1 if the post is unknown."""
     checked_id(ref_id)
     ledger = fanouts.ledger_of(Deployment.choose(stack, home))
     _print(_row(ledger, ref_id), as_json=as_json)
@@ -67,7 +67,7 @@ def watch(
     ] = PATIENCE_SECONDS,
     as_json: JsonOption = False,
 ) -> None:
-    """Watch a delivery until it ends; exit code 1 if it is not complete, or takes too long."""
+    """Watch a delivery until it ends; exit code 1 if it does not complete in time."""
     checked_id(ref_id)
     ledger = fanouts.ledger_of(Deployment.choose(stack, home))
     row = _follow(lambda: _row(ledger, ref_id), timeout=timeout)
@@ -96,17 +96,17 @@ def watch(
 @app.command("list")
 def list_(
     stalled: Annotated[
-        bool, typer.Option("--stalled", help="Those without progress, which SWEEP gave up.")
+        bool, typer.Option("--stalled", help="List deliveries that SWEEP has given up.")
     ] = False,
-    is_open: Annotated[bool, typer.Option("--open", help="Those under way.")] = False,
+    is_open: Annotated[bool, typer.Option("--open", help="List deliveries in progress.")] = False,
     limit: Annotated[
-        int, typer.Option(min=1, max=10_000, help="List at most this many of each.")
+        int, typer.Option(min=1, max=10_000, help="Maximum to list of each kind.")
     ] = LIMIT,
     stack: StackOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the deliveries that have not ended, oldest first: stalled ones, open ones, or both."""
+    """List stalled and open deliveries, oldest first."""
     deployment = Deployment.choose(stack, home)
     both = not stalled and not is_open
     with (
@@ -135,13 +135,13 @@ def list_(
 def resend(
     ref_ids: RefIds = None,
     stalled: Annotated[
-        bool, typer.Option("--stalled", help="All that have stalled, instead of naming them.")
+        bool, typer.Option("--stalled", help="Resend all stalled deliveries.")
     ] = False,
     stack: StackOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Send pending messages of deliveries again, even if they stalled. Duplicates do no harm."""
+    """Resend pending messages of deliveries, stalled or not; duplicates do no harm."""
     if bool(ref_ids) == stalled:
         raise WrongUsage("Name REF_IDs, or --stalled.")
     deployment = Deployment.to_change(stack, home)
@@ -169,7 +169,10 @@ def abandon(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """End deliveries for good; asks first. What is delivered stays, and nothing reopens them."""
+    """End deliveries for good; asks first.
+
+    Delivered entries stay. An abandoned delivery cannot be resumed.
+    """
     if not ref_ids:
         raise WrongUsage("Name REF_IDs.")
     refuse_without_terminal(yes=yes)

@@ -24,7 +24,7 @@ SHELL_VARIABLES = (
 )
 
 app = typer.Typer(
-    help="Run the whole stack on this machine, without AWS and without Docker.",
+    help="Run the whole stack on this machine, without AWS or Docker.",
     no_args_is_help=True,
 )
 
@@ -33,18 +33,18 @@ app = typer.Typer(
 def up(
     home: HomeOption = None,
     lifetime: Annotated[
-        float, typer.Option(min=0.001, help="Hours after which the engine ends by itself.")
+        float, typer.Option(min=0.001, help="Hours until the engine ends by itself.")
     ] = deploy.LIFETIME_HOURS,
     port: Annotated[
         int | None,
         typer.Option(
             min=engine.LOWEST_PORT,
             max=engine.HIGHEST_PORT,
-            help=r"Port on loopback. \[default: a free one]",
+            help=r"Loopback port. \[default: a free one]",
         ),
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Delete the local data first, and what -c gave before.")
+        bool, typer.Option("--fresh", help="First delete local data and earlier -c values.")
     ] = False,
     app_directory: Annotated[
         Path | None,
@@ -53,15 +53,15 @@ def up(
             file_okay=False,
             exists=True,
             resolve_path=True,
-            help="Directory of a CDK app that has a FollowTimeline, to deploy instead of this one.",
+            help="Directory of a CDK app with a FollowTimeline, to deploy instead of this one.",
         ),
     ] = None,
     values: ContextOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start the local engine, deploy this app on it, and print how to call it.
+    """Start the local engine, deploy this app to it, and print how to call it.
 
-    What -c gives stays until the engine ends; -c NAME= gives it up.
+    Values of -c last until the engine ends; -c NAME= removes one.
     """
     given = context.read(values or (), example="backfill=10")
     chosen = Home.choose(home)
@@ -99,7 +99,7 @@ def status(home: HomeOption = None, as_json: JsonOption = False) -> None:
 
 @app.command()
 def down(home: HomeOption = None, as_json: JsonOption = False) -> None:
-    """End the engine and all its processes, and delete its data."""
+    """Stop the engine and delete its data."""
     chosen = Home.choose(home)
     has_ended = deploy.take_down(chosen)
     if as_json:
@@ -112,7 +112,7 @@ def down(home: HomeOption = None, as_json: JsonOption = False) -> None:
 
 @app.command()
 def env(home: HomeOption = None, as_json: JsonOption = False) -> None:
-    """Print what a shell needs to call the engine: `eval "$(fanfold local env)"`."""
+    """Print shell variables for calling the engine: `eval "$(fanfold local env)"`."""
     variables = _environment(Deployment.local(Home.choose(home)))
     if as_json:
         print_json(variables)

@@ -45,13 +45,15 @@ def publish(
         str | None,
         typer.Option(
             "--key",
-            help=f"Idempotency-Key, up to {MAX_IDEMPOTENCY_KEY_CHARS} characters: the same publish "
-            r"with the same key is one. \[default: a new one]",
+            help=f"Idempotency-Key, up to {MAX_IDEMPOTENCY_KEY_CHARS} characters; repeating a "
+            r"publish with its key has no effect. \[default: a new one]",
         ),
     ] = None,
     published_at: Annotated[
         str | None,
-        typer.Option("--published-at", metavar="TIME", help=r"RFC 3339. \[default: now]"),
+        typer.Option(
+            "--published-at", metavar="TIME", help=r"Time of the post, in RFC 3339. \[default: now]"
+        ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Watch the delivery until it ends.")] = False,
     stack: StackOption = None,
@@ -93,7 +95,7 @@ def edit(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put another body in place of that of one's own post."""
+    """Edit your post: replace its body."""
     check_user(user)
     checked_id(ref_id)
     content = body_of(text, body, lambda: sys.stdin.read())
@@ -114,7 +116,7 @@ def retract(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Retract one's own post: it is shown to nobody, and delivered no further."""
+    """Retract your post: hide it from everybody and end its delivery."""
     check_user(user)
     checked_id(ref_id)
     api = client_of(Deployment.to_change(stack, home), user)

@@ -35,7 +35,7 @@ def preflight(
     context: ContextOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what of a deploy will not work, without changing anything; exit code 1 if something."""
+    """Check whether a deploy would succeed, without changing anything; exit code 1 if not."""
     given = context or []
     contexts.read(given, example="stage=prod")
     with interrupted_with("nothing was changed."):

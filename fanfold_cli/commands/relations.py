@@ -18,7 +18,7 @@ def follow(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Follow a publisher: the newest posts come at once, and every new one from now on."""
+    """Follow a publisher: get the newest posts now, and every new one."""
 
     def call(api: Fanfold) -> Mapping[str, Any]:
         return api.follow(publisher)
@@ -35,7 +35,7 @@ def unfollow(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take a follow back: the timeline shows nothing of the publisher any more."""
+    """Unfollow a publisher, and remove their posts from the timeline."""
     done = _called(lambda api: api.unfollow(publisher), publisher, user, stack, home)
     _tell(done | {"follows": False}, f"{user} does not follow {publisher}.", as_json=as_json)
 
@@ -47,7 +47,7 @@ def mute(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Hide a publisher's posts, without ending the follow."""
+    """Mute a publisher: hide their posts, and keep the follow."""
     done = _called(lambda api: api.mute(publisher), publisher, user, stack, home)
     sentence = f"The timeline of {user} shows nothing of {publisher}."
     _tell(done | {"muted": True}, sentence, as_json=as_json)
@@ -60,7 +60,7 @@ def unmute(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a publisher's posts again that a mute has hidden."""
+    """Unmute a publisher: show their posts again."""
     done = _called(lambda api: api.unmute(publisher), publisher, user, stack, home)
     sentence = f"The timeline of {user} shows what comes from {publisher}, if followed."
     _tell(done | {"muted": False}, sentence, as_json=as_json)

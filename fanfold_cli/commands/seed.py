@@ -21,13 +21,13 @@ def seed(
             "--edges",
             exists=True,
             dir_okay=False,
-            help="CSV file with the columns publisher and follower; it may be gzipped (.gz).",
+            help="CSV file with the columns publisher and follower, plain or gzipped (.gz).",
         ),
     ],
     backfill: Annotated[
         bool,
         typer.Option(
-            "--backfill", help="Bring each follow of the file its publisher's newest posts, too."
+            "--backfill", help="Also bring each follow of the file its publisher's newest posts."
         ),
     ] = False,
     since: Annotated[
@@ -35,21 +35,21 @@ def seed(
         typer.Option(
             "--from",
             metavar="PUBLISHER,FOLLOWER",
-            help="Only order older posts, from this follow on, where a --backfill has stopped.",
+            help="Continue an interrupted --backfill at this follow.",
         ),
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Follow again what users have unfollowed, too.")
+        bool, typer.Option("--again", help="Also restore follows that users have ended.")
     ] = False,
     yes: YesOption = False,
     stack: StackOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Load a follow graph. Follows that exist already stay, so the command can be repeated.
+    """Load a follow graph from a file; the command can be repeated.
 
-    What users have unfollowed stays ended, unless --again is given. Unlike a follow by the API, it
-    brings no older posts without --backfill.
+    Follows that users have ended stay ended, unless --again is given. Unlike a follow through the
+    API, it brings no older posts without --backfill.
     """
     if since is not None and not backfill:
         raise WrongUsage("--from goes on where a --backfill has stopped: give both.")

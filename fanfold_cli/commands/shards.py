@@ -27,21 +27,19 @@ from fanfold_cli.terminal import (
 )
 
 app = typer.Typer(
-    help="The write shards of publishers. Level L has 2^L shards, and each takes "
-    f"{PARTITION_WRITES:,} follows a second.",
+    help="Show or add write shards of publishers. Level L has 2^L shards, each for "
+    f"{PARTITION_WRITES:,} follows per second.",
     no_args_is_help=True,
 )
 
-PublisherArgument = Annotated[
-    str, typer.Argument(metavar="PUBLISHER", help="The id of the publisher.")
-]
+PublisherArgument = Annotated[str, typer.Argument(metavar="PUBLISHER", help="Id of the publisher.")]
 LevelOption = Annotated[
     int,
     typer.Option(
         "--level",
         min=0,
-        help=f"2^LEVEL shards. Divide the expected follows a second by {PARTITION_WRITES:,}, and "
-        "round up to a power of two: 5,000 follows a second need 8 shards, which is level 3.",
+        help=f"Level, for 2^LEVEL shards. Divide the expected follows per second by "
+        f"{PARTITION_WRITES:,} and round up to a power of two: 5,000 need 8 shards, level 3.",
     ),
 ]
 
@@ -78,7 +76,7 @@ def grow(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Add write shards to a publisher before a rush of follows. A level is never lowered."""
+    """Add write shards for a publisher before a rush of follows; none is ever removed."""
     checked_id(publisher)
     deployment = Deployment.to_change(stack, home)
     with failing_with("The shards cannot be grown; run it again", TryLater):
@@ -132,7 +130,7 @@ def static(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the new followers of all publishers at one level; needs no deploy."""
+    """Set one level for the new followers of all publishers, without a deploy."""
     deployment = Deployment.to_change(stack, home)
     with failing_with("The settings of the stage cannot be read"):
         _check_level(deployment, level)
@@ -152,7 +150,7 @@ def dynamic(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """End the static level: each publisher has its own level again, and grows by itself."""
+    """End the static level: let each publisher grow by itself again."""
     deployment = Deployment.to_change(stack, home)
     meaning = (
         "Each publisher then has its own level again, the highest it ever had, and grows by "

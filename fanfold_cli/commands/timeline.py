@@ -1,6 +1,7 @@
-"""`fanfold timeline`: read a user's timeline, or a publisher's posts, and watch for what is new."""
+"""`fanfold timeline`, `unread` and `token`: what a user reads, and the token that reading takes."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,6 +24,7 @@ from fanfold_cli.terminal import (
     say,
 )
 from fanfold_cli.users.acting import UserOption, check_user, client_of
+from fanfold_cli.users.sign_in import Signed, sign_in
 from fanfold_client import Entries, Failed
 
 if TYPE_CHECKING:
@@ -37,12 +39,14 @@ REMEMBERED = 10_000
 def timeline(
     user: UserOption,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Print what is new as it comes, until Ctrl-C.")
+        bool, typer.Option("--follow", help="Print new entries as they come, until Ctrl-C.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Entries to show.")] = LIMIT,
+    limit: Annotated[
+        int, typer.Option(min=1, max=MAX_LIMIT, help="Number of entries to show.")
+    ] = LIMIT,
     before: Annotated[
         str | None,
-        typer.Option("--before", metavar="CURSOR", help="Go on below the `next` of a page."),
+        typer.Option("--before", metavar="CURSOR", help="Show the page after this `next`."),
     ] = None,
     publisher: Annotated[
         str | None,
@@ -52,7 +56,7 @@ def timeline(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a user's timeline, newest first; with --follow, go on with what is new."""
+    """Show a user's timeline, newest first; with --follow, keep printing new entries."""
     check_user(user)
     if publisher is not None:
         checked_id(publisher)
@@ -79,7 +83,7 @@ def unread(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Count the entries above a user's read marker."""
+    """Count a user's unread entries."""
     check_user(user)
     api = client_of(Deployment.to_change(stack, home), user)
     with failing_with("The entries cannot be counted", Failed), waiting_for("the count"):
@@ -89,6 +93,32 @@ def unread(
     else:
         more = ", or more" if found["more"] else ""
         print_result(f"{counted(found['unread'], 'unread entry', 'unread entries')}{more}")
+
+
+def token(
+    user: Annotated[str, typer.Option("--user", help="Name of the user; created if new.")],
+    reset_password: Annotated[
+        bool,
+        typer.Option(
+            "--reset-password",
+            help="Also sign in a user that somebody else created on AWS; replaces the password.",
+        ),
+    ] = False,
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print an access token for a user of the stack's own pool, and nothing else on stdout."""
+    check_user(user)
+    deployment = Deployment.to_change(stack, home)
+    signed = sign_in(deployment, user, reset_password=reset_password)
+    known_as = _known_as(deployment, signed)
+    if as_json:
+        print_json(asdict(signed) | {"id": known_as})
+        return
+    print_result(signed.token)
+    if known_as != user:
+        say(f"On this stack, {user} is known as {known_as}: others follow this id.")
 
 
 def _show(page: TimelinePage, title: str) -> None:
@@ -151,3 +181,10 @@ def _print_lines(page: TimelinePage, shown: dict[str, None], *, as_json: bool) -
         print_result("  ".join(map(printable, words)))
     while len(shown) > REMEMBERED:
         del shown[next(iter(shown))]
+
+
+def _known_as(deployment: Deployment, signed: Signed) -> str:
+    """The id of the user, by the claim that the stage has chosen."""
+    if deployment.is_local:
+        return signed.user
+    return signed.sub if deployment.run_time_settings().user_claim == "sub" else signed.user

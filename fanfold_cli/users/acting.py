@@ -20,26 +20,25 @@ TOKEN_SECONDS = 40 * 60.0
 UserOption = Annotated[
     str,
     typer.Option(
-        "--user", metavar="NAME", help="Who does it: a user of the stack's pool, created if new."
+        "--user", metavar="NAME", help="Act as this user of the stack's pool, created if new."
     ),
 ]
 PublisherId = Annotated[
     str,
     typer.Argument(
         metavar="PUBLISHER_ID",
-        help="Id of a user. The local engine knows users by name, a stage of AWS mostly by what "
-        "`fanfold token --json` calls their id.",
+        help="Id of a publisher: on the local engine the user's name, on AWS mostly the `id` that "
+        "`fanfold token --json` prints.",
     ),
 ]
 RefId = Annotated[str, typer.Argument(metavar="REF_ID", help="The ref_id of the post.")]
 TextArgument = Annotated[
-    str | None, typer.Argument(metavar="TEXT", help='The post, in short: its body is {"text": …}.')
+    str | None,
+    typer.Argument(metavar="TEXT", help='Text of the post, sent as {"text": …}.'),
 ]
 BodyOption = Annotated[
     str | None,
-    typer.Option(
-        "--body", metavar="JSON", help="The body of the post, a JSON object; - reads it from stdin."
-    ),
+    typer.Option("--body", metavar="JSON", help="Body of the post, a JSON object; - reads stdin."),
 ]
 
 

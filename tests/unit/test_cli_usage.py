@@ -76,7 +76,7 @@ DEFAULTS = {
     "seed": "Name of a stack on AWS. [default: the local engine]",
     "local down": "holds one engine. [default: .fanfold of the checkout]",
     "local up": "[default: a free one]",
-    "dlq list": "[default: all of them]",
+    "dlq list": "[default: all queues]",
     "cost": "can be repeated. [default: four sizes]",
 }
 
