@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from fanfold import times
-from fanfold.errors import Unsent
 from fanfold.fanout.publish import SILENT_MS
 from fanfold.fanout.row import VOID
 from fanfold.ids import ref_id_for
@@ -42,11 +41,6 @@ def test_an_accepted_post_is_stored_with_an_open_ledger_row_and_a_command_to_pla
         "fanout_id": POST,
     }
     assert record["attributes"]["MessageGroupId"] == "ada"
-
-
-def test_a_post_in_base64_is_the_same_post(system: System) -> None:
-    assert system.http("api/publish_post_in_base64").status == 202
-    assert json.loads(system.post().body)["text"] == "Grüße aus dem Äther 👋"
 
 
 def test_the_publisher_is_the_user_of_the_token(system: System) -> None:
@@ -85,15 +79,6 @@ def test_an_idempotency_key_stands_for_one_post_of_one_publisher(
     assert (first.body == second.body) is is_same
     assert (first.body["ref_id"] == second.body["ref_id"]) is is_same
     assert (system.dump() == before) is is_same
-
-
-@pytest.mark.parametrize("key", ["", "k" * 257, "é", "\u3053", "a\tb", "\x7f"])
-def test_an_idempotency_key_has_1_to_256_characters_of_printable_ascii(
-    system: System, key: str
-) -> None:
-    answer = system.http("api/publish_post", headers={"idempotency-key": key})
-    assert (answer.status, answer.slug) == (400, "bad-input")
-    assert "Idempotency-Key" in answer.body["detail"]
 
 
 EARLIER, SOON, LATER = (times.to_text(AT_MS + ms) for ms in (-2_000, 30_000, 120_000))
@@ -194,63 +179,7 @@ def test_a_post_as_old_as_the_retention_is_refused_and_a_younger_one_is_not(syst
     assert [item["ref_id"]["S"] for item in system.rows_of("Posts")] == [younger.body["ref_id"]]
 
 
-# What is refused
-
-# Every rule has its unit test; these show what a bad request leaves behind.
-BAD_REQUESTS: dict[str, tuple[str, int, str]] = {
-    "empty": ("", 400, "not JSON"),
-    "null": ("null", 400, "not a JSON object"),
-    "somebody else's name": ('{"publisher_id": "eve"}', 400, "Unknown field 'publisher_id'"),
-    "body is a list": ('{"body": []}', 400, "'body' is not a JSON object"),
-    "too large": (json.dumps({"body": {"x": "é" * 2045}}), 413, "'body' is 4098 bytes"),
-    "request of 16 KB and a byte": (" " * (16 * 1024 - 1) + "{}", 413, "larger than 16384 bytes"),
-    "a time of no offset": (
-        '{"published_at": "2026-11-20T18:00:00.000"}',
-        400,
-        "write it like 2026-11-20T18:00:00.123Z or 2026-11-20T20:00:00+02:00.",
-    ),
-    "nested": ('{"body": ' + '{"x":' * 101 + "1" + "}" * 102, 400, "nested more than 100 levels"),
-}
-
-
-@pytest.mark.parametrize(("raw", "status", "says"), BAD_REQUESTS.values(), ids=BAD_REQUESTS)
-def test_a_bad_request_is_refused_with_a_reason_and_writes_nothing(
-    system: System, raw: str, status: int, says: str
-) -> None:
-    answer = system.http("api/publish_post", raw=raw)
-    assert answer.status == status
-    assert answer.slug == ("too-large" if status == 413 else "bad-input")
-    assert says in answer.body["detail"]
-    assert len(answer.body["detail"]) < 400
-    assert system.rows_of("Posts") == system.rows_of("Fanouts") == []
-    assert system.waiting("Publish") == 0
-
-
-@pytest.mark.parametrize(
-    "body", [None, {}, {"x": "é" * 2044}, {"emoji": "👋", "list": [1, None, True, {"deep": []}]}]
-)
-def test_a_body_within_the_limits_is_stored_as_it_is(system: System, body: Any) -> None:
-    assert system.publish(body=body).status == 202
-    stored = system.post().body
-    assert (json.loads(stored) if stored else None) == body
-
-
 # Faults
-
-
-@pytest.mark.parametrize("fault", [error("ServiceUnavailable", 503), Unsent("refused")])
-def test_a_command_that_could_not_be_sent_is_left_to_sweep(
-    system: System, fail_first: Callable[..., list[Any]], fault: Exception
-) -> None:
-    system.give_followers(2)
-    fail_first(system.sqs, "send_message_batch", [fault])
-    assert system.publish().status == 202
-    assert system.open_fanouts() == [POST]
-    assert system.waiting("Publish") == 0
-    system.clock.advance(121)
-    system.sweep()
-    system.pump()
-    assert len(system.reached()) == 2
 
 
 def test_a_repeat_sends_a_command_again_that_seems_lost(system: System) -> None:
@@ -339,37 +268,6 @@ def test_unpublished_expired_and_others_posts_are_not_found_in_the_same_words(
     assert "You have no published post 'REF_ID'" in sentences.pop()
 
 
-def test_a_retraction_of_an_unused_id_does_not_take_it_from_its_publisher(system: System) -> None:
-    users = system.give_followers(2)
-    refused_retraction(system, "post-1")
-    refused_retraction(system, POST)
-    assert system.take(event("publish_queue/post_published")) == []
-    assert system.publish().status == 202
-    system.pump()
-    assert system.rejected("Publish") == []
-    assert system.reached("post-1") == system.reached(POST) == users
-
-
-@pytest.mark.parametrize(("ms", "status"), [(-1, 204), (0, 404)])
-def test_a_post_can_be_retracted_until_the_second_in_which_it_expires(
-    system: System, ms: int, status: int
-) -> None:
-    system.publish()
-    system.clock.ms = system.post().expires_at * 1000 + ms
-    assert system.http("api/retract_post").status == status
-
-
-def test_a_second_publish_on_the_queue_is_the_same_publish(system: System) -> None:
-    system.take(event("publish_queue/post_published"))
-    system.pump()
-    before = system.dump()
-    system.clock.advance(60)
-    content = {**PUBLISHED, "publisher_id": "ada", "ref_id": "post-1", "body": {"text": "Another"}}
-    assert system.take({"Records": [system.record("Publish", content)]}) == []
-    assert system.rejected("Publish") == []
-    assert system.dump() == before
-
-
 def test_another_publishers_retraction_on_the_queue_is_rejected(system: System) -> None:
     content = {**PUBLISHED, "publisher_id": "grace", "ref_id": "post-1"}
     system.take({"Records": [system.record("Publish", content)]})
@@ -428,57 +326,7 @@ def test_bad_messages_of_a_batch_do_not_hold_up_good_ones(system: System) -> Non
         assert any(says in reason for _, reason in rejected), says
 
 
-def test_only_messages_with_transient_errors_come_again(
-    system: System, fail_first: Callable[..., list[Any]]
-) -> None:
-    fail_first(system.dynamodb, "put_item", [error("ThrottlingException")])
-    batch = event("publish_queue/good_and_bad")
-    posts = {batch["Records"][n]["messageId"]: f"post-{1 if n == 0 else 4}" for n in (0, 6)}
-    batch["Records"] = [batch["Records"][0], batch["Records"][6]]
-    (again,) = system.take(batch)  # whichever of the two threads was first
-    (other,) = posts.keys() - {again}
-    assert system.ledger(posts[other]).publisher_id == "ada"
-    assert system.rejected("Publish") == []
-
-
 PUBLISHED: Json = {"version": 1, "type": "post.published", "publisher_id": "a", "ref_id": "r"}
-# Likewise.
-BAD_MESSAGES: dict[str, tuple[Any, str | None]] = {
-    "noise": ("\x7fELF noise", "not JSON"),
-    "1 MiB, as much as a queue takes": ("x" * 1_048_576, None),
-    "nested without end": ("[" * 100_000, "The message is"),
-    "version 2": ({**PUBLISHED, "version": 2}, "'version': 1"),
-    "type of another queue": ({"version": 1, "type": "segment.deliver"}, "type is not known"),
-    "no publisher": ({**PUBLISHED, "publisher_id": None}, "'publisher_id' is missing"),
-    "unknown field": ({**PUBLISHED, "refid": 1}, "Unknown field 'refid'"),
-    "too old": ({**PUBLISHED, "published_at": "2025-01-01T00:00:00.000Z"}, "30 days ago"),
-    "body too large": ({**PUBLISHED, "body": {"x": "x" * 5000}}, "may be 4096"),
-    "a plan with more": (
-        {"version": 1, "type": "fanout.plan", "fanout_id": "x", "\ud800\x00": 1},
-        "missing or unknown",
-    ),
-    "a plan with very much more": (
-        {"version": 1, "type": "fanout.plan", "fanout_id": "x", "y" * 5000: 1},
-        "missing or unknown",
-    ),
-}
-
-
-@pytest.mark.parametrize(("body", "says"), BAD_MESSAGES.values(), ids=BAD_MESSAGES)
-def test_a_message_that_breaks_the_contract_is_rejected_with_the_reason(
-    system: System, body: Any, says: str | None
-) -> None:
-    record = system.record("Publish", body)
-    good = event("publish_queue/post_published")["Records"][0]
-    assert system.take({"Records": [record, good]}) == []
-    ((rejected, reason),) = system.rejected("Publish")
-    assert rejected == record["body"]
-    if says is None:
-        assert reason == "", "there is no room for a reason beside it"
-    else:
-        assert says in reason
-        assert len(reason) <= 400
-    assert [item["ref_id"]["S"] for item in system.rows_of("Posts")] == ["post-1"]
 
 
 def test_a_message_that_cannot_be_rejected_comes_again(
@@ -512,17 +360,3 @@ def test_the_times_of_the_events_are_those_of_this_file() -> None:
     assert event("api/publish_post")["requestContext"]["timeEpoch"] == AT_MS
     sent = event("publish_queue/post_published")["Records"][0]["attributes"]["SentTimestamp"]
     assert int(sent) == AT_MS
-
-
-def test_a_redriven_post_was_accepted_when_it_was_first_sent(system: System) -> None:
-    first_sent_at, (user,) = system.clock.ms, system.give_followers(1)
-    body = {"version": 1, "type": "post.published", "publisher_id": "ada", "ref_id": "post-1"}
-    system.clock.advance(20 * 60 * 60)
-    record = system.record("Publish", {**body, "published_at": "2026-11-20T19:00:00.000Z"})
-    text = {"dataType": "String", "stringValue": str(first_sent_at)}
-    record["messageAttributes"] = {"first_sent_at": text}
-    assert system.take({"Records": [record]}) == []
-    system.pump()
-    assert system.post("post-1").accepted_at == AT
-    (entry,) = system.timeline(user).body["entries"]
-    assert entry["published_at"] == AT, "never after the acceptance"
