@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -14,17 +13,14 @@ from botocore.exceptions import ClientError
 from fanfold import clock, names, times
 from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.fanout.backlog import Resume
-from fanfold.fanout.policy import Done, HandBack
-from fanfold.sweep import selection
 from fanfold.sweep.remedy import (
     ANSWERED_SILENCE_SECONDS,
     MAX_ROUNDS,
     PLAN_SILENCE_SECONDS,
     SILENCE_SECONDS,
 )
-from tests.service import POST, Crash, CrashAfter, System, around_calls, error
+from tests.service import POST, System, around_calls, error
 
-NOW = "2026-11-20T18:00:00.123Z"
 # The clock of SWEEP goes on while it works, and rows must be older than two minutes.
 A_BIT = 0.001
 DAY = 86_400.0
@@ -137,30 +133,6 @@ def test_a_question_that_came_out_has_all_sent_again_that_was_sent_before(
     assert system.ledger().state == "complete"
 
 
-@pytest.mark.usefixtures("lost")
-@pytest.mark.parametrize("is_whole", [True, False])
-def test_an_order_answers_even_if_another_worker_was_faster(
-    system: System, monkeypatch: pytest.MonkeyPatch, is_whole: bool
-) -> None:
-    sweep_after(system, SILENCE_SECONDS)
-    row = system.ledger()
-    command = system.bodies("Bulk")[0]
-    segment = command["segment"]
-
-    def late(*_given: Any) -> Done | HandBack:
-        """The worker ends after another one, which had an order from before the question."""
-        if is_whole:
-            assert system.fanouts.finish_segment(row, segment, written=10, now=NOW)
-            return Done(10)
-        further = Resume("f" * 16, 10)
-        assert system.fanouts.store_resume(row, segment, further, now=NOW)
-        return HandBack("e" * 16, 9, progress=True)
-
-    monkeypatch.setattr("fanfold.fanout.deliver.run", late)
-    assert system.take({"Records": [system.record("Bulk", command)]}) == []
-    assert system.ledger().came_out == row.asked_at
-
-
 # The end
 
 
@@ -199,17 +171,6 @@ def test_a_stalled_fanout_expires_when_nobody_would_see_its_entries(
     assert gauges(capsys, names.FANOUTS_STALLED) == [1, 0], "it hides the next one no longer"
 
 
-@pytest.mark.usefixtures("lost")
-def test_a_stalled_fanout_with_nothing_pending_completes(system: System) -> None:
-    row = system.ledger()
-    for segment in sorted(row.pending):
-        assert system.fanouts.finish_segment(row, segment, written=10, now=NOW)
-    system.give_up()
-    assert system.ledger().state == "stalled"
-    system.sweep()
-    assert system.ledger().state == "complete"
-
-
 def gauges(capsys: pytest.CaptureFixture[str], name: str) -> list[float]:
     """A metric as each run since the last call has emitted it: one value, or none."""
     found = []
@@ -218,18 +179,6 @@ def gauges(capsys: pytest.CaptureFixture[str], name: str) -> list[float]:
             (value,) = line[name]
             found.append(value)
     return found
-
-
-def test_a_run_that_failed_emits_no_metric(
-    system: System, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lose(system, 1)
-    with CrashAfter(8) as crash, suppress(Crash):
-        system.sweep()
-    assert crash.happened
-    assert "_aws" not in capsys.readouterr().out, "an early zero would end an alarm"
-    system.sweep()
-    assert gauges(capsys, names.FANOUTS_STALLED) == [0]
 
 
 @pytest.mark.parametrize(
@@ -309,14 +258,6 @@ def test_a_late_command_plans_a_fanout_that_stalled_before_its_plan(system: Syst
     assert (system.ledger().state, system.ledger().delivered) == ("complete", 3)
 
 
-def test_a_fanout_that_stalled_before_its_plan_is_not_taken_for_complete(system: System) -> None:
-    system.publish()
-    system.give_up()
-    sweep_after(system, DAY)
-    assert not system.fanouts.complete_if_delivered(POST, now=NOW)
-    assert system.ledger().state == "stalled"
-
-
 # Going round
 
 
@@ -329,18 +270,6 @@ def test_open_fanouts_on_all_pages_of_the_index_are_looked_at(
     system.sweep()
     planned = sorted(command["fanout_id"] for command in system.bodies("Publish"))
     assert planned == ids
-
-
-def test_what_a_cap_leaves_out_counts_as_neither_asked_nor_sent(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(selection, "MAX_PLAN_ORDERS", 2)
-    ids = lose(system, 3)
-    system.sweep()
-    assert [system.ledger(ref_id).asks for ref_id in ids] == [1, 1, 0]
-    system.sweep()
-    assert [system.ledger(ref_id).asks for ref_id in ids] == [1, 1, 1]
-    assert system.waiting("Publish") == 3
 
 
 def test_one_unreadable_row_keeps_no_other_fanout_from_being_mended(
@@ -379,20 +308,6 @@ def test_a_run_out_of_time_stops_and_the_next_one_goes_on(
         assert system.waiting("Publish") == sent, "without time, nothing is noted that is not sent"
     system.sweep()
     assert system.waiting("Publish") == 5
-
-
-def test_a_row_that_has_gone_while_the_index_lags_is_nothing(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lose(system, 1)
-    plain = system.dynamodb.batch_get_item
-
-    def expired(**request: Any) -> Any:
-        return {**plain(**request), "Responses": {system.settings.fanouts_table: []}}
-
-    monkeypatch.setattr(system.dynamodb, "batch_get_item", expired)
-    system.sweep()
-    assert system.waiting("Publish") == 0
 
 
 # Pauses
@@ -438,31 +353,6 @@ def test_a_paused_lane_is_sent_nothing_and_its_silence_counts_from_the_resume(
     sweep_after(system, A_BIT)
     system.pump()
     assert system.reached() == lost
-
-
-def test_a_paused_publish_queue_is_asked_nothing(system: System, mappings: FakeLambda) -> None:
-    mappings.states["Publish"] = "Disabled"
-    system.publish()
-    sweep_each_minute(system, 30)
-    assert (system.waiting("Publish"), system.ledger().asks) == (1, 0)
-    mappings.states["Publish"] = "Enabled"
-    sweep_each_minute(system, 1)
-    assert system.waiting("Publish") == 1
-    sweep_each_minute(system, 1)
-    assert system.waiting("Publish") == 2
-
-
-@pytest.mark.usefixtures("lost")
-def test_a_resumed_lane_keeps_its_silence_while_another_queue_is_paused(
-    system: System, mappings: FakeLambda
-) -> None:
-    mappings.states["Bulk"] = "Disabled"
-    sweep_after(system, 1800)
-    mappings.states = {"Publish": "Disabled"}
-    sweep_after(system, SILENCE_SECONDS - A_BIT)
-    assert system.waiting("Bulk") == 0
-    sweep_after(system, A_BIT)
-    assert system.waiting("Bulk") == 2
 
 
 def test_each_mapping_is_read_once_a_run(system: System, mappings: FakeLambda) -> None:
