@@ -11,7 +11,7 @@ import pytest
 from fanfold import names, times
 from fanfold.fanout.row import VOID, VOID_MS
 from tests.commands import run
-from tests.service import POST, CrashAfter, Json, System
+from tests.service import POST, Json, System
 
 REF = "post-1"
 KEY = {"ref_id": {"S": REF}}
@@ -57,13 +57,6 @@ def raise_retention(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "reading", replace(door.reading, retention_days=3650))
 
 
-def deploy(system: System, monkeypatch: pytest.MonkeyPatch, *, retention_days: int) -> None:
-    """Let PLAN have another retention from now on."""
-    door = system.door("plan")
-    changed = replace(door.publishing, retention_days=retention_days)
-    monkeypatch.setattr(door, "publishing", changed)
-
-
 def shown(system: System, user: str = "follower-0") -> list[tuple[str, str]]:
     """Publisher and title of each entry that the user sees."""
     entries = system.timeline(user).body["entries"]
@@ -97,54 +90,6 @@ def test_a_ref_id_is_free_again_14_days_after_its_entries_expired(system: System
     assert state(system) == "complete"
     assert system.ledger(REF).sort_key > first
     assert [shown(system, user) for user in users] == [[("ada", "ada")]] * 2
-
-
-def test_a_free_id_with_the_same_time_is_delivered_again_after_the_retention_was_raised(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The old row of the ledger has the same sort key, and may not be deleted yet."""
-    system.give_followers(1)
-    first = published(system)
-    take(system, first)
-    system.pump()
-    deploy(system, monkeypatch, retention_days=90)
-    system.clock.advance(UNTIL_FREE)
-    system.follow("late")
-    assert take(system, published(system, ago=UNTIL_FREE)) == []
-    system.pump()
-    assert "late" in system.reached(REF)
-
-
-def test_a_post_whose_entries_have_expired_is_not_accepted_again_where_the_retention_was_raised(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its entries end when it said, whatever the retention is now: nobody would see it."""
-    system.give_followers(1)
-    take(system, published(system))
-    system.pump()
-    system.clock.advance(RETENTION)
-    deploy(system, monkeypatch, retention_days=90)
-    (reason,) = take(system, published(system))
-    assert "has expired" in reason
-
-
-@pytest.mark.parametrize("days", [7, 90])
-def test_a_post_is_delivered_for_the_time_that_it_was_stored_for(
-    system: System, monkeypatch: pytest.MonkeyPatch, days: int
-) -> None:
-    """Its worker dies before it opens the ledger row, and the next one has another retention."""
-    system.give_followers(1)
-    first = published(system)
-    with CrashAfter(1) as crash:
-        system.take(first)
-    assert crash.happened
-    assert system.rows(names.FANOUTS) == []
-    deploy(system, monkeypatch, retention_days=days)
-    assert take(system, first) == []
-    system.pump()
-    (post,), (entry,), (row,) = map(system.rows, (names.POSTS, names.TIMELINES, names.FANOUTS))
-    assert int(entry["expires_at"]["N"]) == int(post["expires_at"]["N"]) - 14 * DAY
-    assert row["expires_at"] == post["expires_at"]
 
 
 @pytest.mark.usefixtures("through_lanes")
@@ -195,27 +140,6 @@ def test_rows_of_the_post_and_of_the_ledger_outlive_the_entries(system: System) 
 # Tombstones
 
 
-@pytest.mark.parametrize("publisher", ["ada", "eve"])
-def test_a_retraction_over_an_expired_row_comes_before_its_publish_and_wins(
-    system: System, publisher: str
-) -> None:
-    take(system, published(system), deleted(system))
-    system.pump()
-    before = system.rows(names.FANOUTS)
-    system.clock.advance(UNTIL_FREE)
-    late = published(system, publisher)
-    system.clock.advance(1)
-    retraction = deleted(system, publisher)
-    assert take(system, retraction, retraction) == []
-    system.clock.advance(10 * DAY)
-    assert take(system, retraction, late) == []
-    system.pump()
-    assert system.rows(names.FANOUTS) == before, "nothing new is delivered"
-    (post,) = system.rows(names.POSTS)
-    assert post.keys() == {"ref_id", "publisher_id", "accepted_at", "deleted_at", "expires_at"}
-    assert post["publisher_id"] == {"S": publisher}
-
-
 def test_a_tombstone_lives_as_long_from_the_time_it_was_left(system: System) -> None:
     """Also in place of a post that is about to expire: a publish may come after that."""
     take(system, published(system))
@@ -232,40 +156,6 @@ def test_a_tombstone_lives_as_long_from_the_time_it_was_left(system: System) -> 
     assert system.post(REF).deleted
     system.clock.advance(UNTIL_FREE - 1)
     assert take(system, published(system, "eve")) == []
-
-
-@pytest.mark.parametrize("is_retracted_first", [False, True])
-@pytest.mark.parametrize("seconds", [-1, 0])
-def test_a_retraction_and_a_publish_by_somebody_else_as_an_id_becomes_free(
-    system: System, is_retracted_first: bool, seconds: int
-) -> None:
-    """The first one has the id; a retraction never touches what somebody else published."""
-    take(system, published(system))
-    system.pump()
-    system.clock.advance(UNTIL_FREE + seconds)
-    retraction = deleted(system)
-    system.clock.advance(-seconds)
-    publish = published(system, "eve")
-    events = [retraction, publish] if is_retracted_first else [publish, retraction]
-    (reason,) = take(system, *events)
-    assert "another publisher" in reason
-    post = system.post(REF)
-    wanted = ("ada", True) if is_retracted_first else ("eve", False)
-    assert (post.publisher_id, post.deleted) == wanted
-
-
-def test_a_retraction_sent_before_its_post_was_published_outlives_the_entries(
-    system: System,
-) -> None:
-    system.give_followers(1)
-    early = deleted(system)
-    system.clock.advance(13 * DAY)
-    take(system, published(system))
-    system.pump()
-    take(system, early)
-    (entry,) = system.rows(names.TIMELINES)
-    (post,) = system.rows(names.POSTS)
-    assert int(post["expires_at"]["N"]) >= int(entry["expires_at"]["N"]) + 14 * DAY
 
 
 # A post that is missing though it has not expired
