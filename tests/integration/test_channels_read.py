@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fanfold import cursor, names, times
-from fanfold.aws.items import expressions, number, text
+from fanfold.aws.items import number, text
 from fanfold.channels import known_head, union
-from fanfold.channels.head import HEAD, key_of, partition_of
+from fanfold.channels.head import partition_of
 from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.cursor import Cursor
 from fanfold.ids import sort_key
@@ -176,28 +176,6 @@ def test_a_warm_page_queries_no_channel_and_reads_the_head_once_a_second(system:
     assert of_channels(cold_again) == ["#ada", "#bea"]
 
 
-def test_a_post_of_the_version_before_is_shown_by_a_container_that_is_one_behind(
-    system: System,
-) -> None:
-    """During a deploy: that PLAN raises `seq`, and leaves the key of an older post in the head."""
-    system.promote("ada")
-    system.follow("bob")
-    put(system, "one", 1)
-    assert read(system) == ["one"]
-    system.timelines.push(entry(system, "two", 0), [partition_of("ada")])
-    path = f"channels.{key_of('ada')}"
-    raised = expressions(
-        sets={f"{path}.seq": f"#channels.#{key_of('ada')}.#seq + :one"},
-        adds={"revision": number(1)},
-        values={":one": number(1)},
-    )
-    system.dynamodb.update_item(
-        TableName=names.PUBLISHERS.name, Key={"publisher_id": text(HEAD)}, **raised
-    )
-    later(system)
-    assert read(system) == ["two", "one"]
-
-
 def test_far_below_a_cold_container_reads_what_the_page_needs_and_no_windows(
     system: System,
 ) -> None:
@@ -261,14 +239,6 @@ def test_the_follows_of_a_new_channel_are_read_once_and_noted(system: System) ->
     assert not {"BatchGetItem", "UpdateItem"} & {operation for operation, _ in calls}
 
 
-def test_who_follows_none_of_the_new_channels_is_noted_as_well(system: System) -> None:
-    system.follow("bob", "carl")
-    head = system.promote("ada")
-    assert read(system) == []
-    assert row(system)["channels_seen"] == number(head.version)
-    assert "channels" not in row(system)
-
-
 def test_a_reader_without_a_row_reads_no_follows_and_gets_no_row(system: System) -> None:
     system.promote("ada")
     put(system, "one", 1)
@@ -291,56 +261,6 @@ def test_a_memo_that_cannot_be_written_is_written_by_the_next_page(
 
 
 # Faults
-
-
-def test_after_an_unfollow_nothing_of_a_channel_is_shown_and_after_a_follow_all_of_it(
-    system: System,
-) -> None:
-    system.follow("bob")
-    system.promote("ada")
-    put(system, "one", 1)
-    assert read(system) == ["one"]
-    previous = system.timeline("bob").body["previous"]
-    system.unfollow("bob")
-    assert read(system) == []
-    assert read(system, after=previous) == []
-    assert system.http("timeline/count_unread", user="bob").body["unread"] == 0
-    put(system, "two", 0)
-    system.follow("bob")
-    later(system)
-    assert read(system) == ["two", "one"]
-
-
-def test_a_channel_that_is_back_after_a_mute_or_an_unfollow_repeats_nothing(system: System) -> None:
-    system.promote("ada")
-    system.follow("bob")
-    put(system, "one", 1)
-    push(system, "own", 2, "carl")
-    previous = system.timeline("bob").body["previous"]
-    for route in ("api/mute", "api/unmute", "api/unfollow", "api/follow"):
-        system.http(route, user="bob", path={"publisher_id": "ada"})
-        page = system.timeline("bob", after=previous)
-        assert shown(page) == []
-        previous = page.body["previous"]
-    put(system, "two", 0)
-    later(system)
-    assert read(system, after=previous) == ["two"]
-
-
-def test_a_demoted_channel_is_read_until_it_is_removed(system: System) -> None:
-    head = system.promote("ada")
-    system.follow("bob")
-    put(system, "one", 1)
-    assert read(system) == ["one"]
-    demoted = system.heads.demote("ada", until=EXPIRES_AT)
-    later(system)
-    assert read(system) == ["one"]
-    channel = demoted and demoted.of("ada")
-    assert channel
-    assert head.of("ada") != channel
-    assert system.heads.remove(channel)
-    later(system)
-    assert read(system) == []
 
 
 @pytest.mark.usefixtures("one")
