@@ -111,13 +111,6 @@ def test_a_page_has_50_entries_by_default_and_at_most_100(system: System) -> Non
     assert len(shown(system.timeline("bob", limit="1"))) == 1
 
 
-def test_posts_of_the_same_millisecond_are_all_shown(system: System) -> None:
-    at = times.to_text(AT_MS)
-    for name in "abcde":
-        system.timelines.push(Entry(sort_key(at, name), "ada", 1_900_000_000), ["bob"])
-    assert walk(system, limit="2", hydrate="false") == [["e", "d"], ["c", "b"], ["a"]]
-
-
 # Deleted posts
 
 
@@ -139,16 +132,6 @@ def test_a_page_of_ids_only_does_not_read_the_posts(system: System, fail_first: 
         "published_at": "2026-11-20T18:00:00.123Z",
     }
     assert calls == []
-
-
-def test_a_second_reader_finds_the_posts_in_the_cache(
-    system: System, fail_first: Callable[..., list[Any]]
-) -> None:
-    give(system, 2)
-    give(system, 2, user="carol")
-    calls = fail_first(system.dynamodb, "batch_get_item", [])
-    assert shown(system.timeline("bob")) == shown(system.timeline("carol"))
-    assert len(calls) == 1
 
 
 def test_pages_are_full_behind_fifteen_retractions(system: System) -> None:
@@ -182,32 +165,6 @@ def test_a_client_pages_upwards_without_a_gap(system: System) -> None:
     assert (shown(idle), idle.body["previous"]) == ([], second.body["previous"])
 
 
-def test_an_empty_timeline_has_a_cursor_to_begin_with(system: System) -> None:
-    opened = system.timeline("bob")
-    assert (shown(opened), opened.body["next"]) == ([], None)
-    late(system, "first", AT_MS)
-    newer = system.timeline("bob", hydrate="false", after=opened.body["previous"])
-    assert shown(newer) == ["first"]
-
-
-@pytest.mark.parametrize(
-    ("bounds", "found"),
-    [
-        ({"from": "2026-11-20T18:00:00.002Z", "to": "2026-11-20T18:00:00.004Z"}, ["c", "b"]),
-        ({"from": "2026-11-20", "to": "2026-11-21"}, ["d", "c", "b", "a"]),
-        ({"to": "2026-11-20"}, []),
-        ({"from": "2026-11-20T19:00:00.002+01:00", "limit": "1"}, ["d"]),
-    ],
-)
-def test_a_range_begins_with_from_and_ends_before_to(
-    system: System, bounds: dict[str, str], found: list[str]
-) -> None:
-    at = times.to_ms("2026-11-20T18:00:00.000Z")
-    for number, name in enumerate("abcd", start=1):
-        late(system, name, at + number)
-    assert shown(system.timeline("bob", hydrate="false", **bounds)) == found
-
-
 def test_a_range_is_read_in_both_directions(system: System) -> None:
     refs = give(system, 9)
     bounds = {"from": times.to_text(AT_MS - 7_000), "to": times.to_text(AT_MS - 1_000)}
@@ -217,19 +174,6 @@ def test_a_range_is_read_in_both_directions(system: System) -> None:
     second = system.timeline("bob", limit="4", **bounds, after=first.body["previous"])
     assert (shown(first), shown(second)) == (refs[4:8], refs[2:4])
     assert "more" not in second.body
-
-
-@pytest.mark.parametrize("name", ["from", "to"])
-def test_a_bound_that_is_no_time_is_refused(system: System, name: str) -> None:
-    answer = system.timeline("bob", **{name: "yesterday"})
-    assert (answer.status, answer.slug) == (400, "bad-input")
-    assert f"'{name}' is neither a time of RFC 3339 nor a date" in answer.body["detail"]
-
-
-def test_both_directions_at_once_are_refused(system: System) -> None:
-    place = at(sort_key(times.to_text(AT_MS), "a"))
-    answer = system.timeline("bob", before=place, after=place)
-    assert (answer.status, answer.slug) == (400, "bad-input")
 
 
 # Retention
@@ -246,50 +190,6 @@ def test_entries_older_than_the_retention_are_not_shown_before_they_are_deleted(
     system.clock.advance(0.001)
     assert walk(system, hydrate="false") == [["now"]]
     assert len(system.rows(names.TIMELINES)) == 4
-
-
-def test_a_cursor_beyond_the_retention_is_an_empty_last_page_without_a_read(
-    system: System, fail_first: Callable[..., list[Any]]
-) -> None:
-    bound = AT_MS - RETENTION_MS
-    late(system, "a", bound)
-    calls = fail_first(system.dynamodb, "query", [])
-    beyond, within = (at(sort_key(times.to_text(ms), "b")) for ms in (bound - 1, bound))
-    empty: Json = {"entries": [], "next": None, "previous": beyond}
-    assert system.timeline("bob", before=beyond).body == empty
-    assert calls == []
-    assert shown(system.timeline("bob", before=within, hydrate="false")) == ["a"]
-    assert calls[0]["ExclusiveStartKey"]["sort_key"] == {"S": f"{times.to_text(bound)}#b"}
-
-
-# Whose timeline
-
-
-def test_the_cursor_of_another_user_shows_nothing_of_theirs(system: System) -> None:
-    give(system, 4, user="carol")
-    stolen = system.timeline("carol", limit="2").body["next"]
-    assert stolen
-    assert shown(system.timeline("bob", before=stolen)) == []
-
-
-@pytest.mark.parametrize(
-    "before", ["", "1" + at(sort_key("2026-11-20T18:00:00.123Z", "a"))[1:], at("ada")]
-)
-def test_a_malformed_cursor_is_refused(system: System, before: str) -> None:
-    answer = system.timeline("bob", before=before)
-    assert (answer.status, answer.slug) == (400, "bad-input")
-    assert "cursor" in answer.body["detail"]
-
-
-@pytest.mark.parametrize(
-    "query", [{"limit": "101"}, {"hydrate": "yes"}, {"user_id": "carol"}, {"cursor": "carol"}]
-)
-def test_a_bad_parameter_or_one_that_names_a_user_is_refused(
-    system: System, query: dict[str, str]
-) -> None:
-    answer = system.timeline("bob", **query)
-    assert (answer.status, answer.slug) == (400, "bad-input")
-    assert f"'{next(iter(query))}'" in answer.body["detail"]
 
 
 # Faults
