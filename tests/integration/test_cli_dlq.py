@@ -399,17 +399,6 @@ def one_too_many(system: System, monkeypatch: pytest.MonkeyPatch) -> Callable[[f
     return count
 
 
-def test_a_redrive_ends_where_sqs_counts_one_too_many_and_what_stays_comes_round_again(
-    system: System, old_sqs: Sqs, one_too_many: Callable[[float], None]
-) -> None:
-    for number in range(25):
-        bury(system, "Publish", str(number), kind="contract", reason="No.")
-    bury_many(system, "Publish", 3)
-    one_too_many(letters.HIDDEN_SECONDS / 3 + 1)
-    done = redrive(old_sqs, "--queue", "publish", "--json").json
-    assert (done["moved"], done["stayed"]) == (3, {"contract": 25})
-
-
 def test_a_listing_ends_where_sqs_counts_one_too_many_and_letters_come_round_again(
     system: System, one_too_many: Callable[[float], None]
 ) -> None:
@@ -607,27 +596,6 @@ def test_a_redrive_that_stops_at_one_queue_goes_on_with_the_others_and_says_what
     of_bulk = next(each for each in ran.json["queues"] if each["queue"] == "bulk")
     assert (of_bulk["moved"], "right now" in of_bulk["error"]) == (0, True)
     assert system.waiting("BulkDlq") == 1
-
-
-def test_a_redrive_that_stops_at_several_queues_names_each(system: System, old_sqs: Sqs) -> None:
-    for queue in names.QUEUES:
-        bury_many(system, queue.name, 12)
-
-    def fail() -> None:
-        if len(old_sqs.batches) in (1, 2):
-            old_sqs.batches.append(0)
-            raise error("ServiceUnavailable", 503)
-
-    old_sqs.before_send = fail
-    ran = redrive(old_sqs)
-    assert (ran.exit_code, ran.stdout) == (1, "Moved 34 messages back.\n")
-    for name in ("publish", "express"):
-        assert f"The redrive of {name} stopped; run it again. Messages that were not" in ran.said
-    assert "The redrive of bulk" not in ran.said
-    assert sum(system.waiting(f"{queue.name}Dlq") for queue in names.QUEUES) == 48 - 34
-    for queue in names.QUEUES:  # each has its own
-        while records := system.receive(queue.name):
-            assert all(record["body"].startswith(f"{queue.name} ") for record in records)
 
 
 @pytest.mark.parametrize("command", ["redrive", "restore"])
