@@ -346,39 +346,6 @@ def test_an_unfollow_that_comes_during_the_repair_of_its_mark_wins(tables: Table
     assert found(examined("--whole")) == {}
 
 
-def test_a_follow_that_had_read_the_marks_before_a_repair_added_one_takes_it_away(
-    system: System,
-) -> None:
-    system.follow("bob")
-    system.unfollow("bob")
-    follows = system.follows
-    follows.client.delete_item(TableName=follows.readers.table, Key={"user_id": {"S": "bob"}})
-    ended, client = follows.get("bob", "ada"), system.door("api").dynamodb
-    repaired: list[bool] = []
-    plain = client.get_item
-
-    def get_item(**request: Any) -> Any:
-        answer = plain(**request)
-        if request["TableName"] == follows.readers.table:
-            patched.undo()
-            repaired.append(follows.mark(ended, now_ms=system.clock.ms))
-            assert marks.weeks_of(follows.readers.get("bob"), "ada")
-        return answer
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(client, "get_item", get_item)
-        assert system.follow("bob").status == 200
-    assert repaired == [True]
-    assert not marks.weeks_of(follows.readers.get("bob"), "ada")
-
-
-def test_a_repair_that_finds_the_marks_repaired_changes_nothing(system: System) -> None:
-    system.follow("bob")
-    before = system.dump()
-    assert system.follows.mark(system.follows.get("bob", "ada"), now_ms=system.clock.ms)
-    assert system.dump() == before
-
-
 @pytest.mark.parametrize("fault", [FAULTS[3], FAULTS[5], FAULTS[8], FAULTS[10]], ids=str)
 def test_a_fault_that_is_read_on_several_pages_counts_once(
     tables: Tables, fault: Fault, monkeypatch: pytest.MonkeyPatch
@@ -799,19 +766,6 @@ def test_a_user_at_the_limit_keeps_no_other_follow_from_being_put_back(
         assert [bool(tables.placements(user)) for user in users] == [False, True, True]
     ran = repair("--put-back", "taken", "--json")
     assert (ran.exit_code, ran.json["at_their_limit"]) == (1, ["amy"])
-
-
-def test_an_unfollow_between_a_restore_and_the_repair_does_not_survive_a_put_back(
-    tables: Tables,
-) -> None:
-    """The restored row said that already, so the edge is of a later version than the unfollow."""
-    tables.edge("amy", 4)
-    tables.row("amy", state=UNFOLLOWED, version=2)  # restored
-    assert tables.system.unfollow("amy").status == 204
-    repair("--whole", "--repair", "--expect", "1", "--to", "taken")
-    tables.system.clock.advance(1)
-    assert repair("--put-back", "taken").stdout == "1 follow is back.\n"
-    assert tables.placements("amy")
 
 
 def test_a_repair_that_stops_has_written_what_it_took_away(
