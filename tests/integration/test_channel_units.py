@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from fanfold import cursor, names, times
-from fanfold.aws.items import binaries, expressions
 from fanfold.channels.head import MOST
 from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.channels.windows import WINDOW
@@ -78,17 +77,6 @@ def test_a_warm_page_takes_three_and_a_half_units_at_most_and_an_idle_poll_one_l
     assert units(stage) == ROW + OWN + HEAD <= 3.5
 
 
-@pytest.mark.parametrize(("posts", "windows"), [(1, 0), (2, 1)])
-def test_a_post_takes_no_window_of_a_container_that_is_one_behind(
-    stage: Stage, posts: int, windows: int
-) -> None:
-    stage.page()
-    for number in range(posts):
-        stage.put(stage.entry(FOLLOWED[0], START_MS + number))
-    stage.clock.advance(HEAD_SECONDS)
-    assert units(stage) == ROW + OWN + HEAD + windows * A_WINDOW
-
-
 def test_a_page_below_the_windows_reads_only_the_channels_that_it_may_show(stage: Stage) -> None:
     """Where one publisher has posted more often than all others."""
     busy = FOLLOWED[0]
@@ -117,27 +105,3 @@ def test_pages_far_below_take_80_units_at_most(stage: Stage, is_warm: bool) -> N
 
 def cursor_at(ms: int) -> str:
     return cursor.encode(Cursor.at(times.to_text(ms)))
-
-
-def test_a_page_that_is_filled_again_reads_no_channel_twice(stage: Stage) -> None:
-    """Most of what it finds is of publishers whom the reader has unfollowed."""
-    page = stage.page(before=cursor_at(START_MS - 1_010_000))
-    unfollowed = list(map(marks.hash_of, FOLLOWED[: MOST * 3 // 4]))
-    week = f"hidden_{marks.week_of(stage.clock.now_ms())}"
-    stage.client.update_item(
-        TableName=names.READERS.name,
-        Key={"user_id": {"S": READER}},
-        **expressions(adds={week: binaries(unfollowed)}),
-    )
-    assert units(stage, before=page["next"]) <= 160
-
-
-def test_a_second_look_reads_each_channel_once(stage: Stage) -> None:
-    page = stage.page()
-    entry = stage.entry(OTHER, START_MS)
-    stage.push(entry)
-    page = stage.page()
-    gone = {"user_id": {"S": READER}, "sort_key": {"S": entry.sort_key}}
-    stage.client.delete_item(TableName=names.TIMELINES.name, Key=gone)
-    assert units(stage, after=page["previous"]) <= 3 * (ROW + OWN) + HEAD * 2 + 2 * MOST
-    assert units(stage, after=stage.page()["previous"]) <= ROW + OWN

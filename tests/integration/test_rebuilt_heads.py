@@ -44,13 +44,6 @@ def test_a_page_shows_all_channels_of_a_rebuilt_head(stage: Stage) -> None:
     assert shown == [publisher(place) for place in range(wanted)]
 
 
-def test_a_warm_page_reads_no_channel_of_a_rebuilt_head_again(stage: Stage) -> None:
-    stage.page(100)
-    before = stage.units
-    stage.page(100)
-    assert stage.units - before < 10
-
-
 def test_every_post_is_told_however_many_keys_are_old(stage: Stage) -> None:
     """An expression has 4 KB at most."""
     first = publisher(0)
