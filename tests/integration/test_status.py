@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from fanfold.ids import ref_id_for
 from tests.service import AT, POST, Answer, System
 
 
@@ -44,22 +43,3 @@ def test_a_publisher_sees_the_delivery_go_from_queued_to_complete(
     assert (done["state"], done["delivered"], done["segments_done"]) == ("complete", 40, 4)
     assert done["lag_seconds"] >= 4.5
     assert done["completed_at"] == system.ledger().completed_at > AT
-
-
-def test_a_fanout_with_or_without_followers_shows_its_completion(system: System) -> None:
-    system.publish("nobody", user="grace")
-    system.give_followers(2)
-    system.publish("some")
-    system.pump()
-    for key, user in (("nobody", "grace"), ("some", "ada")):
-        shown = delivery(system, ref_id_for(user, key), user=user).body
-        assert (shown["state"], shown["completed_at"]) == ("complete", AT)
-
-
-def test_another_publishers_post_is_answered_like_an_unknown_one(system: System) -> None:
-    before = delivery(system, user="grace")
-    system.publish()
-    after = delivery(system, user="grace")
-    assert (after.status, after.slug) == (404, "no-post")
-    assert after.body == before.body
-    assert delivery(system, "a b").slug == "bad-input"
