@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from fanfold import names
 from fanfold.rates import Rate
 from tests.service import System, around_calls
 
@@ -132,21 +130,3 @@ def test_who_is_refused_costs_the_others_no_message_and_one_write_at_most(
         calls.clear()
         assert system.unfollow("bob", "nobody").status == 204
         assert calls == ["GetItem"] * 3
-
-
-def test_a_publish_costs_one_write_unit_more(system: System) -> None:
-    writes = []
-
-    def note(operation: str, request: Any, make: Callable[[], Any]) -> Any:
-        if "TableName" in request:
-            writes.append((operation, request["TableName"]))
-        return make()
-
-    with around_calls(note):
-        assert system.publish().status == 202
-    assert writes == [
-        ("UpdateItem", names.PUBLISHERS.name),
-        ("PutItem", names.FANOUTS.name),
-        ("PutItem", names.POSTS.name),
-    ]
-    assert json.dumps(system.rows(names.PUBLISHERS)).count("posts_until_ns") == 1
