@@ -58,23 +58,6 @@ def entries(system: System) -> list[Any]:
         query = {"before": body["next"]}
 
 
-def test_without_a_marker_everything_is_unread(system: System) -> None:
-    assert unread(system) == (0, False)
-    for number in range(3):
-        give(system, number)
-    assert unread(system) == (3, False)
-    assert unread(system, user="eve") == (0, False)
-
-
-def test_what_is_above_the_marker_is_unread_and_the_entry_at_it_is_read(system: System) -> None:
-    for number in range(5):
-        give(system, number, before=number)
-    shown = entries(system)
-    for place, left in ((4, 4), (2, 2), (3, 2), (0, 0)):
-        read_up_to(system, shown[place])
-        assert unread(system) == (left, False)
-
-
 @pytest.mark.parametrize(("above", "more"), [(100, False), (101, True)])
 def test_at_most_a_hundred_are_counted_and_more_says_that_there_are_others(
     system: System, above: int, more: bool
@@ -96,28 +79,6 @@ def test_the_retention_ends_what_is_unread_too(system: System) -> None:
     assert unread(system) == (0, False), "a marker below the retention brings nothing back"
     give(system, 2)
     assert unread(system) == (1, False)
-
-
-def test_a_retracted_post_counts_until_its_entry_ends(system: System) -> None:
-    system.follow("bob")
-    system.publish()
-    system.pump("Publish", "Express")
-    assert unread(system) == (1, False)
-    assert system.http("api/retract_post").status == 204
-    assert unread(system) == (1, False)
-
-
-def test_reading_all_that_is_unread_is_one_get_and_one_query(
-    system: System, fail_first: Callable[..., list[Any]]
-) -> None:
-    for number in range(120):
-        give(system, number)
-    client = system.door("timeline").dynamodb
-    calls = {name: fail_first(client, name, []) for name in ("get_item", "query", "batch_get_item")}
-    unread(system)
-    assert [len(made) for made in calls.values()] == [1, 1, 0]
-    assert calls["get_item"][0]["ConsistentRead"] is True
-    assert calls["query"][0]["Limit"] == MAX_UNREAD + 2
 
 
 @pytest.mark.parametrize("operation", ["get_item", "query"])
