@@ -16,7 +16,6 @@ from urllib3 import HTTPResponse
 from fanfold import names
 from fanfold.aws.items import text
 from fanfold.timeline import marks
-from fanfold.timeline.entries import Entry
 from fanfold_client import Refused
 from proof.simulation.world.function_modules import imported_anew
 from tests.service import System, cancelled, error
@@ -111,42 +110,6 @@ def test_what_was_unfollowed_stays_hidden_where_the_retention_is_cut_and_raised_
         assert seen(posts) == ["bea"]
 
 
-def test_a_mark_hides_what_comes_late_for_as_long_as_the_longest_retention(posts: System) -> None:
-    with deployed(posts, retention_days=7, longest_retention_days=30):
-        posts.unfollow("bob", "ada")
-        posts.clock.advance(25 * DAY)
-        posts.publish(body={})
-        assert not posts.timelines.push(Entry(posts.post().sort_key, "ada"), ["bob"])
-        assert seen(posts) == []
-        posts.follow("bob", "ada")
-        assert seen(posts) == ["ada"]
-
-
-def test_a_first_follow_takes_away_a_mark_whose_row_is_gone(posts: System) -> None:
-    posts.unfollow("bob", "ada")
-    pair = {"user_id": text("bob"), "publisher_id": text("ada")}
-    posts.follows.client.delete_item(TableName=posts.follows.table, Key=pair)
-    assert posts.follow("bob", "ada").status == 200
-    assert seen(posts) == ["bea", "ada"]
-
-
-@pytest.mark.parametrize("again", ["bea", "ada"])
-def test_an_unfollow_above_the_limit_is_taken_and_pages_read_whom_the_user_follows(
-    posts: System, monkeypatch: pytest.MonkeyPatch, again: str
-) -> None:
-    monkeypatch.setattr(marks, "MAX_HIDDEN", 1)
-    for publisher in ("ada", "bea"):
-        assert posts.unfollow("bob", publisher).status == 204
-    until = posts.clock.ms // 1000 + 1 + 31 * DAY
-    assert int(row(posts)["verify_until"]["N"]) == until
-    assert len(weeks(posts)) == 1
-    assert seen(posts) == []
-    posts.follow("bob", again)
-    assert seen(posts) == [again]
-    posts.unfollow("bob", again)
-    assert seen(posts) == []
-
-
 def test_when_follows_cannot_be_read_there_is_no_page_instead_of_a_wrong_one(
     posts: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,26 +176,6 @@ def test_a_mute_hides_at_once_and_an_unmute_shows_again_and_both_are_idempotent(
     assert row(posts, "bob#muted").keys() == {"user_id", "asked_at"}
 
 
-def test_an_unmute_of_somebody_who_has_never_muted_leaves_its_time_alone(system: System) -> None:
-    assert mute(system, "ada", "unmute") == 204
-    assert row(system, "bob#muted").keys() == {"user_id", "asked_at"}
-    assert row(system, "bob").keys() == {"user_id"}
-
-
-@pytest.mark.parametrize("was_muted", [False, True])
-def test_a_mute_that_outlives_its_client_undoes_no_unmute_that_was_answered_since(
-    posts: System, was_muted: bool
-) -> None:
-    if was_muted:
-        mute(posts, "ada")
-        posts.clock.advance(60)
-    assert mute(posts, "ada", "unmute") == 204
-    assert mute(posts, "ada", seconds_ago=2) == 409
-    assert (seen(posts), muted(posts)) == (["bea", "ada"], [])
-    assert mute(posts, "ada", seconds_ago=1) == 204
-    assert (seen(posts), muted(posts)) == (["bea"], ["ada"])
-
-
 @pytest.mark.parametrize("verb", ["mute", "unmute"])
 def test_clients_do_not_repeat_a_mute_that_was_overtaken(posts: System, verb: str) -> None:
     """Sent again, it would be the latest, and undo what was answered meanwhile."""
@@ -250,19 +193,6 @@ def test_a_request_that_is_a_little_late_leaves_the_time_of_the_last_one(posts: 
     mute(posts, "ada")
     mute(posts, "bea", seconds_ago=1)
     assert mute(posts, "ada", "unmute", seconds_ago=2) == 409
-
-
-def test_a_mute_outlives_unfollow_and_follow_and_a_mark_outlives_unmute(posts: System) -> None:
-    mute(posts, "ada")
-    posts.unfollow("bob", "ada")
-    assert seen(posts) == ["bea"]
-    posts.follow("bob", "ada")
-    assert (seen(posts), muted(posts)) == (["bea"], ["ada"])
-    posts.unfollow("bob", "ada")
-    mute(posts, "ada", "unmute")
-    assert seen(posts) == ["bea"]
-    posts.follow("bob", "ada")
-    assert seen(posts) == ["bea", "ada"]
 
 
 def test_more_mutes_than_the_limit_are_refused_and_a_mute_that_is_there_is_not(
