@@ -117,12 +117,6 @@ def test_an_age_that_cannot_be_read_is_refused(published: System, age: str) -> N
     assert content(published, POST)[0] == "First"
 
 
-def test_of_two_edits_of_one_millisecond_the_first_to_come_stays(system: System) -> None:
-    take(system, message(system, "post.published"), edit(system, "A"), edit(system, "B"))
-    take(system, edit(system, "A"), edit(system, "B"))
-    assert content(system)[0] == "A"
-
-
 def test_an_edit_to_the_same_body_is_an_edit(published: System) -> None:
     put(published, "First")
     published.clock.advance(5)
@@ -189,51 +183,3 @@ def test_unpublished_expired_and_others_posts_are_not_edited_in_the_same_words(
     sentences.add(refused(system, POST, user="ada"))  # one's own that has expired
     assert len(sentences) == 1
     assert "You have no published post 'REF_ID'" in sentences.pop()
-
-
-@pytest.mark.parametrize(("ms", "status"), [(-1, 200), (0, 404)])
-def test_a_post_can_be_edited_until_the_second_in_which_it_expires(
-    published: System, ms: int, status: int
-) -> None:
-    published.clock.ms = published.post().expires_at * 1000 + ms
-    before = published.post()
-    assert put(published, "Late").status == status
-    assert published.post().expires_at == before.expires_at, "an edit does not prolong its life"
-
-
-def test_another_publishers_edit_on_the_queue_is_rejected(system: System) -> None:
-    take(system, message(system, "post.published", publisher_id="grace", body={"title": "Mine"}))
-    take(system, edit(system, "Stolen", sent=1))
-    ((_, reason),) = system.rejected("Publish")
-    assert "another publisher" in reason
-    assert content(system) == ("Mine", "")
-
-
-# What else repeats
-
-
-BAD = {
-    "no body": ("{}", 400, "'body' is missing; send it."),
-    "null": ('{"body": null}', 400, "'body' is missing; send it."),
-    "a time": ('{"body": {}, "published_at": "x"}', 400, "Unknown field 'published_at'"),
-    "too large": (json.dumps({"body": {"x": "x" * (4097 - 8)}}), 413, "4097 bytes"),
-    "a request too large": ('{"body": {}}' + " " * 17_000, 413, "larger than 16384"),
-    "nothing": ("", 400, "The request body is not JSON"),
-}
-
-
-@pytest.mark.parametrize(("raw", "status", "says"), BAD.values(), ids=BAD)
-def test_a_bad_edit_is_refused_with_what_to_change(
-    published: System, raw: str, status: int, says: str
-) -> None:
-    before = published.dump()
-    answer = published.http("api/edit_post", raw=raw)
-    assert (answer.status, says in answer.body["detail"]) == (status, True), answer.body
-    assert published.dump() == before
-
-
-def test_a_bad_edit_on_the_queue_is_a_dead_letter_at_once(system: System) -> None:
-    take(system, message(system), message(system, body={}, published_at=AT))
-    reasons = [reason for _, reason in system.rejected("Publish")]
-    assert "'body' is missing; send it." in reasons
-    assert any("Unknown field 'published_at'" in reason for reason in reasons)
