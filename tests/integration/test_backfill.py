@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +11,7 @@ import pytest
 
 from fanfold import names
 from fanfold.errors import Unsent
-from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.patience import ATTEMPTS
-from fanfold.ids import ref_id_for
 from functions import relate
 from tests.service import Json, System, error
 
@@ -128,18 +126,6 @@ def test_a_follow_whose_edge_is_left_to_relate_is_looked_at_twice_all_the_same(
     assert system.waiting("Relation") == 0
 
 
-def test_an_import_brings_no_posts_and_asking_again_for_its_follow_does(system: System) -> None:
-    post(system, "one")
-    following = system.door("api").following
-    assert BulkFollowing(following).follow_all("bob", ["ada"]) == 1
-    assert (system.edges(), system.waiting("Relation")) == (["bob"], 0), "an import brings none"
-    system.clock.advance(3_600)
-    assert system.follow("bob").status == 200
-    system.clock.advance(names.API.settled_seconds)
-    assert system.pump_once("Relation")
-    assert shown(system) == ["one"]
-
-
 def without_first_orders(
     system: System, monkeypatch: pytest.MonkeyPatch, reason: Exception
 ) -> None:
@@ -193,22 +179,6 @@ def test_without_backfill_no_order_is_sent_and_none_that_is_left_writes(
 # Orders of one batch
 
 
-@pytest.mark.parametrize("kinds", [(SECOND, FIRST), (FIRST, FIRST, SECOND, SECOND)])
-def test_both_orders_of_a_follow_and_their_copies_are_carried_out_in_one_batch(
-    system: System, kinds: Sequence[str]
-) -> None:
-    post(system, "one")
-    system.follow("bob")
-    for item in system.rows(names.FOLLOWERS):
-        key = {name: item[name] for name in ("shard_id", "edge")}
-        system.dynamodb.delete_item(TableName="Followers", Key=key)
-    records = [system.record("Relation", order(kind)) for kind in kinds]
-    for number, record in enumerate(records):
-        record["messageId"] = f"{number}"
-    assert system.take({"Records": records}) == []
-    assert (system.edges(), shown(system)) == (["bob"], ["one"])
-
-
 def test_each_order_of_a_batch_fails_alone(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     post(system, "one")
     for user in ("bob", "carl"):
@@ -229,36 +199,3 @@ def test_each_order_of_a_batch_fails_alone(system: System, monkeypatch: pytest.M
     system.clock.advance(400)
     system.pump("Relation")
     assert shown(system, "bob") == ["one"]
-
-
-def test_orders_to_backfill_one_timeline_are_carried_out_in_turn(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names_ = [f"publisher-{number}" for number in range(5)]
-    for publisher in names_:
-        post(system, publisher, user=publisher)
-        system.follow("bob", publisher)
-    busy, most = [0], [0]
-    plain = relate.backfilling.first
-
-    def first(*args: Any, **more: Any) -> int:
-        busy[0] += 1
-        most[0] = max(most[0], busy[0])
-        try:
-            return plain(*args, **more)
-        finally:
-            busy[0] -= 1
-
-    stub: Any = type("Stub", (), {"first": staticmethod(first)})
-    monkeypatch.setattr(relate, "backfilling", stub)
-    assert system.pump_once("Relation")
-    assert most == [1]
-    assert sorted(shown(system)) == names_
-
-
-def test_an_unfollow_before_the_order_comes_leaves_the_timeline_empty(system: System) -> None:
-    post(system, "one")
-    system.follow("bob")
-    system.unfollow("bob")
-    system.pump("Relation")
-    assert system.reached(ref_id_for("ada", "one")) == []
