@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.ids import ref_id_for
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.marks import hash_of
-from tests.service import AT_MS, Json, System, error
+from tests.service import Json, System, error
 
 # No publisher of these tests has so many followers: a channel is given by hand.
 BY_HAND = 1_000_000
@@ -70,25 +69,6 @@ def test_a_follow_by_a_door_with_an_old_head_is_accepted_and_noted(system: Syste
     assert noted(system) == {hash_of("ada")}
 
 
-@pytest.mark.parametrize("is_followed", [True, False])
-def test_relate_notes_what_a_door_without_channels_has_left_out(
-    system: System, is_followed: bool
-) -> None:
-    """As the API of the version before does, while a deploy turns channels on."""
-    api = system.door("api")
-    old = replace(api.following, follows=replace(api.following.follows, heads=None))
-    if not is_followed:
-        old.follow("bob", "ada", asked_at=AT_MS)
-    head = system.promote("ada")
-    look(system, head.version, *([] if is_followed else ["ada"]))
-    ask = old.follow if is_followed else old.unfollow
-    ask("bob", "ada", asked_at=AT_MS + 1)
-    assert noted(system) == (set() if is_followed else {hash_of("ada")})
-    system.clock.advance(10)
-    system.pump("Relation")
-    assert noted(system) == ({hash_of("ada")} if is_followed else set())
-
-
 def throttle(heads: KnownHead, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = lambda *_a, **_k: raise_(error("ThrottlingException"))  # noqa: E731
     monkeypatch.setattr(type(heads.table), "get", refused)
@@ -105,18 +85,6 @@ def test_a_follow_is_accepted_while_the_head_is_throttled_and_noted_as_relate_se
     system.clock.advance(10)
     system.pump("Relation")
     assert noted(system) == {hash_of("ada")}
-
-
-def test_a_follow_over_a_row_that_knows_a_later_head_than_its_cold_door_is_503(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What the row is complete to may have the channel, which the door cannot read."""
-    look(system, system.promote("ada").version)
-    before = row(system)
-    throttle(system.door("api").following.follows.heads, monkeypatch)
-    answer = system.follow("bob")
-    assert (answer.status, answer.headers.get("retry-after") is not None) == (503, True)
-    assert row(system) == before
 
 
 def raise_(failure: Exception) -> Any:
