@@ -16,7 +16,6 @@ from fanfold.channels.head import MOST, Channel, Head, partition_of
 from fanfold.channels.head_table import HeadTable
 from fanfold.follows.density import Estimate, Sample
 from fanfold.timeline.entries import Entries
-from tests.commands import run
 from tests.integration.test_one_hop import order, published, waiting
 from tests.service import POST, System, error
 
@@ -163,23 +162,6 @@ def test_without_room_for_a_channel_the_post_is_pushed_and_that_is_told(
     assert system.heads.get().of("ada") is None
 
 
-def test_the_rate_of_a_publisher_does_not_change_the_way(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fanfold.fanout.row.Fanout.is_over_rate", True)
-    published(system, FOLLOWERS)
-    assert system.take(order(system)) == []
-    assert_in_channel(system)
-
-
-def test_more_followers_than_a_sample_holds_are_estimated(system: System) -> None:
-    published(system, 1_500)
-    system.take(order(system))
-    row = system.ledger()
-    assert (row.by, system.reached(), seq(system)) == ("channel", [partition_of("ada")], 1)
-    assert row.delivered == row.followers == pytest.approx(1_500, rel=0.15)
-
-
 @pytest.mark.parametrize("state", ["complete", "expired"])
 def test_a_retracted_or_expired_post_does_not_go_into_a_channel(system: System, state: str) -> None:
     system.promote("ada")
@@ -191,14 +173,6 @@ def test_a_retracted_or_expired_post_does_not_go_into_a_channel(system: System, 
     system.take(order(system))
     system.pump()
     assert (system.reached(), system.ledger().state, seq(system)) == ([], state, 0)
-
-
-def test_a_post_that_sweep_gave_up_before_its_plan_goes_into_the_channel(system: System) -> None:
-    published(system, FOLLOWERS)
-    system.give_up()
-    system.take(order(system))
-    assert_in_channel(system)
-    assert list(system.fanouts.stalled_ids()) == []
 
 
 def test_what_happens_to_a_publisher_is_logged_and_refusals_are_counted(
@@ -221,26 +195,7 @@ def test_what_happens_to_a_publisher_is_logged_and_refusals_are_counted(
     assert counted == [[1]]
 
 
-def test_the_publisher_and_operators_see_the_way(system: System) -> None:
-    published(system, FOLLOWERS)
-    path = {"ref_id": POST}
-    assert system.http("api/show_delivery", path=path).body["by"] is None
-    system.take(order(system))
-    status = system.http("api/show_delivery", path=path).body
-    assert (status["by"], status["state"]) == ("channel", "complete")
-    assert (status["delivered"], status["followers_estimated"]) == (FOLLOWERS, FOLLOWERS)
-    assert run("fanout", "show", POST, "--json").json["by"] == "channel"
-
-
 # Everything happens twice
-
-
-def test_the_same_message_twice_puts_one_entry(system: System) -> None:
-    published(system, FOLLOWERS)
-    for receives in (1, 1, 2):
-        assert system.take(order(system, receives=receives)) == []
-        assert_in_channel(system)
-    assert seq(system) == 1
 
 
 @pytest.mark.parametrize(("owner", "step"), [(Entries, "push"), (HeadTable, "raise_seq")])
@@ -305,21 +260,7 @@ def test_a_post_is_planned_by_a_head_of_any_age_while_it_is_throttled(
     assert_in_channel(system)
 
 
-@pytest.mark.parametrize("followers", [THRESHOLD - 1, FOLLOWERS])
-def test_a_head_of_before_the_channel_pushes_a_post_or_is_refused(
-    system: System, followers: int
-) -> None:
-    assert system.door("plan").heads.get() == Head()
-    system.promote("ada")
-    users = published(system, followers)
-    assert system.take(order(system)) == []
-    if followers < THRESHOLD:
-        assert_pushed(system, users)
-    else:
-        assert_in_channel(system)
-
-
-@pytest.mark.parametrize("followers", [1, delivery.PUSHED_UNSEEN + 1])
+@pytest.mark.parametrize("followers", [1, channel_plan.PUSHED_UNSEEN + 1])
 def test_a_cold_container_that_cannot_read_the_head_pushes_what_is_small(
     system: System, monkeypatch: pytest.MonkeyPatch, followers: int
 ) -> None:
