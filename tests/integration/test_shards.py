@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -14,12 +13,10 @@ from fanfold import clock, names
 from fanfold.follows.levels import LEVEL_SECONDS
 from fanfold.follows.sharding import (
     HOT_KEY_RANGE,
-    MAX_HISTORY,
-    Growth,
     raised,
 )
 from functions import _wiring, plan
-from tests.service import AT_MS, System, error
+from tests.service import System, error
 
 FailFirst = Callable[..., list[Any]]
 
@@ -70,14 +67,6 @@ def test_a_follow_goes_to_the_current_level_and_an_unfollow_finds_it_at_any_leve
     assert system.placements() == [(3, "user-0")]
 
 
-def test_reconciling_a_follow_after_a_growth_leaves_its_edge_in_place(system: System) -> None:
-    system.follow("bob")
-    grow(system, 2)
-    forget(system)
-    system.pump("Relation")
-    assert system.placements() == [(0, "bob")]
-
-
 # Publishing
 
 
@@ -100,17 +89,6 @@ def test_everybody_is_reached_once_at_any_mixture_of_levels(
     ledger = system.ledger()
     assert (ledger.state, ledger.delivered, ledger.level) == ("complete", 60, level)
     assert ledger.segments > 1
-
-
-def test_an_unfollow_reads_the_level_consistently_and_a_follow_does_not(
-    system: System, fail_first: FailFirst
-) -> None:
-    calls = fail_first(system.edge_client, "get_item", [])
-    for change, is_consistent in ((system.follow, False), (system.unfollow, True)):
-        calls.clear()
-        change("bob")
-        (level,) = [call for call in calls if call["Key"] == {"publisher_id": {"S": "ada"}}]
-        assert level["ConsistentRead"] is is_consistent
 
 
 def test_plan_reads_pages_of_many_shards_in_parallel(
@@ -137,21 +115,6 @@ def test_plan_reads_pages_of_many_shards_in_parallel(
 
 
 # Growing
-
-
-def test_the_history_of_growths_is_stored_and_bounded(system: System) -> None:
-    for number in range(MAX_HISTORY + 5):
-        system.publishers.count("ada", 100, now_ms=system.clock.ms)
-        grow(system, number % 9)
-        system.clock.advance(11)
-    found = system.publishers.shards("ada")
-    assert found.version == MAX_HISTORY + 5
-    assert len(found.history) == MAX_HISTORY
-    last = AT_MS + (MAX_HISTORY + 4) * 11_000
-    assert found.history[-1] == Growth((MAX_HISTORY + 4) % 9, last, 20)
-    assert found.last_updated == last
-    (row,) = system.rows(names.PUBLISHERS)
-    assert len(json.dumps(row)) < 2_000, "always one read unit"
 
 
 def test_a_door_under_lasting_throttles_grows_its_publisher_and_reports_it(
@@ -209,11 +172,3 @@ def test_doors_write_at_a_static_level_within_a_minute_and_deliveries_read_it(
     system.pump()
     assert system.reached() == ["bob", "carol"]
     assert system.ledger().level == 2
-
-
-def test_a_static_level_is_none_until_it_is_set_and_after_it_is_removed(system: System) -> None:
-    publishers = system.publishers
-    assert publishers.static_level() is None
-    for level in (None, 0, None):
-        publishers.set_static_level(level)
-        assert publishers.static_level() == level
