@@ -163,27 +163,3 @@ def test_a_message_with_no_time_left_comes_again_untouched(system: System) -> No
     (record,) = system.receive("Publish")
     assert system.take({"Records": [record]}) == [record["messageId"]]
     assert system.ledger().state == "queued"
-
-
-# Invalid commands
-
-
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [
-        ({"fanout_id": "never-published"}, "knows no fan-out 'never-published'"),
-        ({"segment": 1, "segments": 2}, "not in the plan"),
-        ({"segment": 1}, "not in the plan"),
-        ({"segment": -1}, "'segment' is not a whole number"),
-        ({"extra": 1}, "missing or unknown: 'extra'"),
-    ],
-)
-def test_an_invalid_command_is_rejected_and_writes_nothing(
-    system: System, changed: Json, says: str
-) -> None:
-    planned(system, 3)
-    assert system.take(segment(system, **changed)) == []
-    queue = "Bulk" if changed.get("segments", 1) > 1 else "Express"
-    ((_, reason),) = system.rejected(queue)
-    assert says in reason
-    assert system.reached() == []
