@@ -69,23 +69,6 @@ def test_the_last_failure_is_logged_with_its_reason_and_sqs_moves_the_message(
     assert system.waiting(f"{queue}Dlq") == 0, "the worker sends nothing there"
 
 
-@pytest.mark.parametrize("reason", ["ThrottlingException", "Too little time"])
-def test_a_transient_last_failure_is_logged_too(
-    system: System, fail_first: Any, caplog: pytest.LogCaptureFixture, reason: str
-) -> None:
-    name = "TryLater"
-    if reason == "Too little time":
-        system.context.ends_at = 1
-    else:
-        fail_first(system.dynamodb, "batch_get_item", [error(reason)])
-        name = system.error_name(reason)
-    record = system.record("Publish", COMMANDS["Publish"], times_received=max_receives("Publish"))
-    assert system.take({"Records": [record]}) == [record["messageId"]]
-    (line,) = logged(caplog, LAST)
-    assert line.error == name
-    assert reason in line.reason
-
-
 def test_a_message_that_is_rejected_at_its_last_receive_is_not_logged_as_failed(
     system: System, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -155,15 +138,6 @@ def test_of_a_letter_that_sqs_moved_the_senders_attributes_are_no_reason_and_no_
     (letter,) = dead.peek()
     assert (letter.kind, letter.reason, letter.first_sent_at) == ("", "", clock.start_ms - 1)
     assert [*DeadLetterReports({}).new([("Publish", letter)])], "nobody gave a reason"
-
-
-def test_sweep_leaves_dead_letters_visible_and_in_place(system: System) -> None:
-    ids = {put_dead_letter(system, "Express", f"{number}") for number in range(3)}
-    for _ in range(2 * max_receives("Express")):
-        system.sweep()
-    found = system.receive("ExpressDlq")
-    assert {record["messageId"] for record in found} == ids
-    assert system.waiting("Express") == 0
 
 
 def test_a_letter_counts_from_when_it_was_sent_and_not_from_when_it_was_moved() -> None:
