@@ -14,7 +14,7 @@ from fanfold.ids import ref_id_for
 from fanfold_cli.commands.demo import Run
 from fanfold_cli.console import watching
 from fanfold_cli.console.stack_reading import LIMIT, SAMPLES
-from fanfold_cli.console.views import BUSY, GOOD, HURT, State
+from fanfold_cli.console.views import BUSY, GOOD, State
 from fanfold_cli.console.watching import Watching, first_state
 from fanfold_cli.follows.graph import Graph
 from proof.hurt import stage as hurt_stage
@@ -132,26 +132,6 @@ def test_the_post_of_the_ring_is_read_to_its_end_however_many_others_are_open(
     assert [event.text for event in state.events if event.kind == GOOD] == [
         f"{FOLLOWERS} followers have the post of ada in 30 s."
     ]
-
-
-@pytest.mark.usefixtures("half_delivered")
-def test_what_has_stalled_is_the_first_thing_to_know(system: System, console: Console) -> None:
-    system.bodies("Bulk")
-    system.give_up()
-    state = console.look()
-    assert (state.headline.mood, state.stalled) == (HURT, 1)
-    assert state.headline.title == "1 delivery has stalled"
-
-
-@pytest.mark.usefixtures("half_delivered")
-def test_a_refresh_says_what_it_took(console: Console) -> None:
-    costs = []
-    for _ in range(4):
-        costs.append(console.look().cost)
-        console.look_up()
-    # The followers that are looked up are found once, after the first refresh.
-    for cost, units in zip(costs, (2, 50, 18, 18), strict=True):
-        assert cost.startswith(f"A refresh takes about {units} read units of DynamoDB and 8 calls")
 
 
 @pytest.mark.usefixtures("half_delivered")
