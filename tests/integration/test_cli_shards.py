@@ -8,13 +8,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from fanfold import names, times
+from fanfold import times
 from fanfold.follows.edges import Edges
 from fanfold.follows.levels import Growing, Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import WINDOW_SECONDS, Shards
 from fanfold_cli.publishers import shards
-from tests.commands import PLACE, FakeLambda, Patched, Ran, outputs, run
+from tests.commands import PLACE, FakeLambda, Patched, Ran, run
 from tests.service import AT, AT_MS, Clock, System, error
 
 NOBODY = "Nobody follows 'ada' yet; is the id right?"
@@ -126,19 +126,6 @@ def test_a_count_that_is_interrupted_ends_at_the_next_page(
 
 
 # Stacks and tables that cannot be used
-
-
-@pytest.mark.usefixtures("system")
-def test_a_stack_without_a_publishers_table_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    older = outputs()
-    del older[names.PUBLISHERS.output]
-    monkeypatch.setattr("tests.commands.outputs", lambda: older)
-    level = ("--level", "1")
-    for command in (("show", "ada"), ("grow", "ada", *level), ("static", *level), ("dynamic",)):
-        ran = shards_of(*command, *(() if command[0] == "show" else ("--yes",)))
-        assert (ran.exit_code, ran.stdout) == (1, "")
-        assert f"no output {names.PUBLISHERS.output}" in ran.said
-        assert "deploy it again." in ran.said
 
 
 @pytest.mark.parametrize("command", ["shards grow ada --level 1 --yes", "doctor --whole --repair"])
