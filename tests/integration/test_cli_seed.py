@@ -154,13 +154,6 @@ def test_an_import_that_cannot_read_the_settings_says_so_in_a_sentence(graph: Wr
     assert ran.said.startswith("The settings of the stage cannot be read, so nothing was loaded:")
 
 
-def test_an_import_says_how_many_follows_are_new(system: System, graph: Write) -> None:
-    for count, new in ((1, 1), (1, 0)):
-        ran = seed(graph(count))
-        assert ran.stdout == f"Loaded 1 follow ({new} new).\n"
-        assert ("brings no older posts" in ran.said) is bool(new)
-
-
 def test_a_second_import_follows_again_for_nobody_who_has_unfollowed_unless_it_is_told_to(
     system: System, graph: Write
 ) -> None:
