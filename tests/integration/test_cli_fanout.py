@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
@@ -15,13 +14,11 @@ from fanfold import times
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.publish import NewPost
-from fanfold.fanout.row import VOID, VOID_MS, Fanout
-from fanfold.sweep.open_fanouts import OpenFanouts
+from fanfold.fanout.row import Fanout
 from fanfold.sweep.remedy import SILENCE_SECONDS
-from fanfold.sweep.selection import Key
 from fanfold_cli.deliveries.fanouts import age
 from tests.commands import Patched, run, throttled
-from tests.service import AT, AT_MS, POST, REGION, CrashAfter, System, error
+from tests.service import AT, AT_MS, POST, REGION, System, error
 
 
 def accept(system: System, ref_id: str, publisher: str = "ada") -> None:
@@ -165,23 +162,6 @@ def test_resend_of_an_unplanned_delivery_sends_the_command_to_plan(system: Syste
     assert system.reached() == users
 
 
-def test_resend_of_a_publish_that_died_before_its_post_was_stored_makes_no_dead_letter(
-    system: System,
-) -> None:
-    system.give_followers(2)
-    with CrashAfter(2) as crash:
-        system.publish()
-    assert crash.happened
-    run("fanout", "resend", POST)
-    system.pump()
-    assert system.rejected("Publish") == system.rejected("Express") == []
-    system.clock.advance(VOID_MS / 1000 + 1)
-    system.sweep()
-    system.pump()
-    assert system.ledger().state == VOID
-    assert system.rejected("Publish") == system.rejected("Express") == []
-
-
 # many
 
 
@@ -262,22 +242,6 @@ def test_list_leaves_out_what_has_ended_and_is_still_in_the_index(
     client = Patched(batch_get_item=batch_get_item)
     found = run("fanout", "list", "--open", "--json", dynamodb=client).json
     assert [row["ref_id"] for row in found["fanouts"]] == many["open"][:2]
-
-
-def test_list_names_once_what_moves_in_the_index_while_it_is_read(
-    system: System, many: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = OpenFanouts.key_pages
-
-    def moved(self: OpenFanouts) -> Iterator[list[Key]]:
-        pages = list(plain(self))
-        yield from pages
-        yield [key._replace(is_large=True) for page in pages for key in page]
-
-    monkeypatch.setattr(OpenFanouts, "key_pages", moved)
-    found = run("fanout", "list", "--open", "--json", dynamodb=Patched()).json
-    assert [row["ref_id"] for row in found["fanouts"]] == many["open"]
-    assert found["counts"] == {"open": len(many["open"])}
 
 
 def test_of_a_complete_delivery_nothing_is_listed_and_nothing_resent(system: System) -> None:
