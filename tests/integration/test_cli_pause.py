@@ -351,16 +351,6 @@ def test_a_resume_asks_again_where_somebody_has_paused_while_it_asked(
     assert "user/bob" in shown
 
 
-def test_a_note_of_a_pause_that_another_tool_ended_is_over_with_the_next_pause(ann: Become) -> None:
-    fake = FakeLambda()
-    run("pause", *WHY, lambda_=fake)
-    fake.states = dict.fromkeys(DELIVERIES, "Enabled")
-    assert "paused" not in run("pause", "--show", lambda_=fake).stdout
-    ann("user/bob")
-    assert "paused already" not in run("pause", lambda_=fake).said
-    assert run("resume", lambda_=fake).exit_code == 0
-
-
 class Untagged:
     """SQS without any right to the tags of queues."""
 
