@@ -224,23 +224,6 @@ def test_from_the_first_deploy_to_the_protected_stack(world: World) -> None:
     assert (again.exit_code, results(again)["stack"]) == (1, "refused")
 
 
-def test_a_stack_may_be_protected_alone(world: World) -> None:
-    dev = ("stage=dev", "termination_protection=true")
-    world.deploy(*dev)
-    world.protect(False)
-    assert results(world.preflight(*dev))["stack"] == "ok"
-    world.stack.enable_termination_protection = True
-    assert results(world.preflight(*dev))["stack"] == "ok"
-    taken_off = world.preflight("stage=dev")
-    assert sentence(taken_off, "stack").startswith(
-        "This deploy would take the protection from the stack"
-    )
-    world.protect(True)
-    of_tables = sentence(world.preflight(*dev), "stack")
-    assert "would take the protection from" in of_tables
-    assert "the stack" not in of_tables
-
-
 def test_after_a_failed_first_deploy_the_same_deploy_may_follow(world: World) -> None:
     world.deploy(*FIRST)
     world.stack.status = "ROLLBACK_COMPLETE"
@@ -273,15 +256,6 @@ def test_colder_tables_and_a_lower_rate_than_the_stage_says_are_warnings(world: 
         assert results(world.preflight(*ROOMY)) == warned
 
 
-def test_a_deploy_that_forgets_how_long_entries_have_lived_is_refused(world: World) -> None:
-    world.deploy(*FIRST)
-    refused = world.preflight(*SHORTER)
-    assert (refused.exit_code, results(refused)["retention"]) == (1, "refused")
-    assert "lived for 30 days in Fanfold-prod" in sentence(refused, "retention")
-    assert "Add -c longest_retention_days=30 to" in sentence(refused, "retention")
-    assert results(world.preflight(*SHORTER, "longest_retention_days=30"))["retention"] == "ok"
-
-
 def test_an_address_that_never_confirmed_hears_no_alarm(world: World) -> None:
     heard = (*FIRST, "alarm_email=ann@example.com")
     world.deploy(*heard)
@@ -297,20 +271,6 @@ def test_an_address_that_never_confirmed_hears_no_alarm(world: World) -> None:
         assert (ran.exit_code, results(ran)["alarms"]) == (0, "warning")
         assert "reaches ann@example.com: not confirmed" in sentence(ran, "alarms")
         assert f"--topic-arn {topic}" in sentence(ran, "alarms")
-
-
-def test_a_slack_channel_is_configured_once_in_an_account(world: World) -> None:
-    heard = (*FIRST, "slack_workspace_id=T1", "slack_channel_id=C1")
-    taken = {"SlackTeamId": "T1", "SlackChannelId": "C1", "ConfigurationName": "other"}
-    for configured, status in (
-        ({**taken, "SlackTeamId": "T2"}, "ok"),
-        ({**taken, "SlackChannelId": "C2"}, "ok"),
-        ({**taken, "ConfigurationName": f"fanfold-prod-{REGION}"}, "ok"),
-        (taken, "will fail"),
-    ):
-        answer = {"SlackChannelConfigurations": [configured]}
-        world.answers["DescribeSlackChannelConfigurations"] = answer
-        assert results(world.preflight(*heard)) == {**FIRST_OK, "Slack": status}
 
 
 def test_the_issuer_of_the_stage_is_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,16 +327,6 @@ def test_an_environment_in_which_nothing_can_be_asked_is_said(
     assert said in sentence(ran, "account")
 
 
-def test_a_profile_that_does_not_exist_is_refused_before_the_synthesis(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_PROFILE", "there-is-none")
-    monkeypatch.setattr(command, "synthesize", lambda _: pytest.fail("It was synthesized."))
-    ran = world.preflight(*FIRST)
-    assert (ran.exit_code, ran.stdout) == (1, "")
-    assert "there-is-none" in ran.said
-
-
 OF_STACK = ("stack", "warm tables", "retention", "alarms")
 # Which checks cannot be made without an answer to a call.
 UNMADE = {
@@ -408,22 +358,6 @@ def test_a_check_that_cannot_be_made_is_a_warning_and_stops_no_other(world: Worl
         if operation == "DescribeUserPool":
             assert POOL["PhysicalResourceId"] in sentence(ran, "stack")
         world.answers[operation] = before
-
-
-def test_where_no_function_of_the_deploy_is_deployed_nothing_tells_how_long_entries_lived(
-    world: World,
-) -> None:
-    """As after an import of the tables, or where the functions had other names."""
-    world.deploy(*FIRST)
-    variables = {"TIMELINES_TABLE": "t", "RETENTION_DAYS": "30"}
-    properties = {"Environment": {"Variables": variables}}
-    old = {"Type": "AWS::Lambda::Function", "Properties": properties}
-    for deployed, told in (({}, "tell nothing"), ({"Old": old}, "tell of 30 days")):
-        world.answers["GetTemplate"]["TemplateBody"] = {"Resources": deployed}
-        ran = world.preflight(*FIRST)
-        assert results(ran)["retention"] == "warning"
-        assert "longest_retention_days=" in sentence(ran, "retention")
-        assert told in sentence(ran, "retention")
 
 
 def documented() -> set[str]:
