@@ -260,7 +260,7 @@ def test_a_post_is_planned_by_a_head_of_any_age_while_it_is_throttled(
     assert_in_channel(system)
 
 
-@pytest.mark.parametrize("followers", [1, channel_plan.PUSHED_UNSEEN + 1])
+@pytest.mark.parametrize("followers", [1, delivery.PUSHED_UNSEEN + 1])
 def test_a_cold_container_that_cannot_read_the_head_pushes_what_is_small(
     system: System, monkeypatch: pytest.MonkeyPatch, followers: int
 ) -> None:
