@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fanfold.aws.threads import Together
     from fanfold.channels.cleanup import OldChannels
-    from fanfold.channels.delivery import ChannelPlans
+    from fanfold.channels.delivery import ChannelDelivery
     from fanfold.channels.known_head import KnownHead
     from fanfold.fanout.lookup import Lookup
     from fanfold.fanout.publish import Publishing
@@ -58,17 +58,17 @@ def lookup(settings: Settings, dynamodb: DynamoDBClient, together: Together) -> 
     )
 
 
-def channel_plans(settings: Settings, dynamodb: DynamoDBClient, heads: KnownHead) -> ChannelPlans:
+def channel_delivery(
+    settings: Settings, dynamodb: DynamoDBClient, heads: KnownHead
+) -> ChannelDelivery:
     """The use case of posts in channels, for PLAN."""
-    from fanfold.channels.delivery import ChannelPlans
-    from fanfold.fanout.ledger import Ledger
+    from fanfold.channels.delivery import ChannelDelivery
     from fanfold.timeline.entries import Entries
     from functions._reports import report_choice
 
-    return ChannelPlans(
+    return ChannelDelivery(
         heads,
         Entries(dynamodb, settings.timelines_table),
-        Ledger(dynamodb, settings.fanouts_table),
         settings.channel_threshold,
         report_choice,
     )

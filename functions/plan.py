@@ -50,7 +50,7 @@ planning = Planning(
     # The messages of a batch share its connections and its pace.
     Loop(_clients.transport(settings, is_shared=True), join_seconds=JOIN_SECONDS),
     _clients.threads(AT_A_TIME),
-    _wiring.channel_plans(settings, dynamodb, heads),
+    _wiring.channel_delivery(settings, dynamodb, heads),
 )
 senders = _wiring.senders(settings)
 following = Following.of(settings, names.PLAN, _wiring.edges(settings), dynamodb, sqs, heads)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import contract
 from fanfold.aws.retries import AT_A_TIME
-from fanfold.channels.reading import ChannelReading
+from fanfold.channels.reading import ChannelPage, ChannelReading
 from fanfold.errors import BadInput
 from fanfold.settings import Settings
 from fanfold.timeline import paging
@@ -45,9 +45,16 @@ def followed(user_id: str, publisher_ids: Collection[str]) -> tuple[set[str], se
 channels = ChannelReading(_wiring.known_head(settings, dynamodb), timelines)
 # Up to 64 channels; without any, two calls.
 together = _clients.together(settings, at_the_same_time=AT_A_TIME)
-sights = Visibility(readers, together, followed, channels, settings.entry_days)
-reading = Reading(timelines, hydration, sights, settings.retention_days)
-unread = UnreadCount(timelines, sights, settings.retention_days)
+visibility = Visibility(
+    timelines,
+    readers,
+    together,
+    followed,
+    settings.retention_days,
+    partial(ChannelPage, channels),
+    settings.entry_days,
+)
+reading, unread = Reading(hydration, visibility), UnreadCount(visibility)
 
 
 @cache

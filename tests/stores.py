@@ -18,6 +18,8 @@ from fanfold.names import FANOUTS, Table
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.selection import Oldest
 from fanfold.sweep.sweep import Sweeping, Swept
+from fanfold.timeline.entries import Entries, Entry, found
+from fanfold.timeline.picking import Range
 from fanfold.timeline.posts import Post
 from proof.model.clock import Clock
 from proof.model.dynamodb import client as dynamodb
@@ -49,6 +51,15 @@ def client_of(
     database = Database(clock or Clock(), **about)
     database.create(*map(schema_of, tables))
     return dynamodb.Client(database, validates=validates)
+
+
+def page_of(
+    timelines: Entries, user_id: str, within: Range, *, start: str | None, limit: int, **order: bool
+) -> tuple[list[Entry], bool]:
+    """One Query of a timeline, newest first, and whether more may follow."""
+    order = {"ScanIndexForward": False, **order}
+    request = timelines.request(user_id, within, start=start, limit=limit, **order)
+    return found(timelines.client.query(**request))
 
 
 @dataclass

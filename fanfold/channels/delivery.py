@@ -1,12 +1,12 @@
 """Which posts go into their publisher's channel, and how they get there.
 
 A post in a channel is one entry, whatever the number of followers. Three steps, in this order: the
-entry is put into the channel; the head says that something was put there; the ledger completes the
+entry is put into the channel; the head says that something was put there; PLAN completes the
 fan-out. So what is complete can be found by everybody. After a crash between any two of them, all
 is decided anew: what is then pushed has an entry in the channel too, under the same key, and is
 shown once.
 
-Only a fan-out without a plan comes here. The update that ends this says which way it goes, once.
+Only a fan-out without a plan comes here. The update that completes it says which way it goes, once.
 """
 
 from __future__ import annotations
@@ -15,14 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from fanfold import clock, times
 from fanfold.channels.head import Head
 from fanfold.channels.known_head import KnownHead
 from fanfold.channels.put import put
 from fanfold.errors import TryLater
-from fanfold.fanout.deliver import Outcome
-from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.row import Fanout
 from fanfold.timeline.entries import Entries, Entry
 
 # The head may change between its read and each step: then all is decided anew, so often. A post
@@ -56,7 +52,7 @@ def choose(head: Head, publisher_id: str, followers: int, *, threshold: int) -> 
 
 
 @dataclass(frozen=True)
-class ChannelPlans:
+class ChannelDelivery:
     """`report` hears of each channel that is added, and of each for which there was no room.
 
     It gets the publisher, the estimated number of followers, and the choice.
@@ -64,12 +60,13 @@ class ChannelPlans:
 
     heads: KnownHead
     entries: Entries
-    ledger: Ledger
     threshold: int
     report: Callable[[str, int, Choice], None]
 
-    def deliver(self, fanout: Fanout, followers: int) -> Outcome | None:
-        """Deliver a fan-out without a plan through its publisher's channel; None if it is to push.
+    def deliver(self, entry: Entry, followers: int) -> Head | None:
+        """Put a post into its publisher's channel; None if it is to be pushed.
+
+        Returns the head that tells of the post, whose fan-out has no plan, and is complete then.
 
         The head may be of any age: where it has changed, a step is refused, and a post that is
         pushed arrives as well. Raises `TryLater` if the timelines table takes no entry, and if the
@@ -82,34 +79,25 @@ class ChannelPlans:
             return None
         for _ in range(DECISIONS):
             since = self.heads.now()
-            choice = choose(seen, fanout.publisher_id, followers, threshold=self.threshold)
+            choice = choose(seen, entry.publisher_id, followers, threshold=self.threshold)
             if choice is Choice.PUSH:
                 return None
             if choice is Choice.REFUSE:
-                self.report(fanout.publisher_id, followers, choice)
+                self.report(entry.publisher_id, followers, choice)
                 return None
             told = None
-            if choice is Choice.JOIN or self._promote(fanout, seen, followers):
-                put(self.entries, Entry(fanout.sort_key, fanout.publisher_id, fanout.expires_at))
-                told = self.heads.table.raise_seq(fanout.publisher_id, fanout.sort_key, seen=seen)
+            if choice is Choice.JOIN or self._promote(entry.publisher_id, seen, followers):
+                put(self.entries, entry)
+                told = self.heads.table.raise_seq(entry.publisher_id, entry.sort_key, seen=seen)
             if told is not None:
                 self.heads.keep(told, since)
-                return self._complete(fanout, followers, told)
+                return told
             seen = self.heads.reload()
         return None
 
-    def _promote(self, fanout: Fanout, seen: Head, followers: int) -> bool:
+    def _promote(self, publisher_id: str, seen: Head, followers: int) -> bool:
         """Give the publisher a channel, unless the head has changed since it was seen."""
-        if self.heads.table.add(fanout.publisher_id, seen, followers=followers) is None:
+        if self.heads.table.add(publisher_id, seen, followers=followers) is None:
             return False
-        self.report(fanout.publisher_id, followers, Choice.PROMOTE)
+        self.report(publisher_id, followers, Choice.PROMOTE)
         return True
-
-    def _complete(self, fanout: Fanout, followers: int, told: Head) -> Outcome:
-        now = times.to_text(clock.now_ms())
-        if not self.ledger.complete_in_channel(
-            fanout.fanout_id, followers=followers, revision=told.revision, now=now
-        ):
-            # Our own update was repeated, or another message has planned it: it ends as that says.
-            return Outcome("planned before", 1)
-        return Outcome("in the channel", 1)

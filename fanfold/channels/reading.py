@@ -5,7 +5,7 @@ Most stages have none. Their functions read the head now and then, and load noth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from fanfold.timeline.picking import Range, Source
 
 if TYPE_CHECKING:
     from fanfold.channels.known_head import KnownHead
-    from fanfold.channels.union import Union
+    from fanfold.channels.union import ChannelUnion
     from fanfold.channels.windows import Windows
     from fanfold.timeline.entries import Entries, Entry
     from fanfold.timeline.visibility import PageFilter
@@ -39,39 +39,43 @@ class ChannelReading:
         self.head.forget()
         self.windows.forget()
 
-    def union(self, own: Source[Entry], sight: PageFilter) -> Source[Entry]:
-        """The source of one page, from that of the reader's own timeline."""
-        return _Page(self, own, sight)
 
-
-class _Page(Source["Entry"]):
+class ChannelPage:
     """The reader's own timeline, and its union with channels once the head tells of some."""
 
-    def __init__(self, reading: ChannelReading, own: Source[Entry], sight: PageFilter) -> None:
-        super().__init__(self._newest, self._oldest)
-        self._reading, self._own, self._sight = reading, own, sight
+    def __init__(
+        self, reading: ChannelReading, own: Source[Entry], page_filter: PageFilter
+    ) -> None:
+        self.reading, self.filter, self._own = reading, page_filter, own
+        self.source = Source(self._newest, self._oldest)
+        self.head, self._request = reading.head.cached, reading.head.request()
+
+    def wanted(self) -> dict[str, Any] | None:
+        """What to read beside the reader's row: the head, if it is time."""
+        return self._request.wanted if self._request else None
+
+    def receive(self, answer: Mapping[str, Any]) -> None:
+        """Take what was wanted. Raises `TryLater`."""
+        assert self._request
+        self.head = self.reading.head.receive(self._request, answer)
 
     def _newest(self, within: Range, **about: Any) -> tuple[Sequence[Entry], bool]:
         own = self._own.newest(within, **about)
-        return self._union.newest(own, within, **about) if self._has_channels else own
+        return self._union.newest(own, within, **about) if self.head.channels else own
 
     def _oldest(
         self, within: Range, *, is_consistent: bool, **about: Any
     ) -> tuple[Sequence[Entry], bool]:
         own = self._own.oldest(within, is_consistent=is_consistent, **about)
         if is_consistent:
-            self._sight.head = self._reading.head.reload()
-        if not self._has_channels:
+            self.head = self.reading.head.reload()
+        if not self.head.channels:
             return own
-        self.hidden = HIDDEN
+        self.source.hidden = HIDDEN
         return self._union.oldest(own, within, is_consistent=is_consistent, **about)
 
-    @property
-    def _has_channels(self) -> bool:
-        return bool(self._sight.head.channels)
-
     @cached_property
-    def _union(self) -> Union:
-        from fanfold.channels.union import Union
+    def _union(self) -> ChannelUnion:
+        from fanfold.channels.union import ChannelUnion
 
-        return Union(self._reading, self._sight)
+        return ChannelUnion(self)

@@ -17,8 +17,7 @@ from fanfold.timeline.entries import Entry, found
 from fanfold.timeline.picking import Range
 
 if TYPE_CHECKING:
-    from fanfold.channels.reading import ChannelReading
-    from fanfold.timeline.visibility import PageFilter
+    from fanfold.channels.reading import ChannelPage
 
 # Entries, and whether more may follow.
 Found: TypeAlias = tuple[Sequence[Entry], bool]
@@ -33,11 +32,11 @@ MAX_QUERIES = 2 * MOST
 FEW = 20
 
 
-class Union:
+class ChannelUnion:
     """While one page is read. The own timeline's part of each union is read by the caller."""
 
-    def __init__(self, reading: ChannelReading, sight: PageFilter) -> None:
-        self._reading, self._sight = reading, sight
+    def __init__(self, page: ChannelPage) -> None:
+        self._page, self._reading, self._filter = page, page.reading, page.filter
         self._channels: Sequence[Channel] | None = None  # that the reader follows
         self._left = MAX_QUERIES
         # What is known of the channels below what was found in a range.
@@ -73,7 +72,7 @@ class Union:
         self, own: Found, within: Range, *, after: str | None, limit: int, is_consistent: bool
     ) -> tuple[Sequence[Entry], bool]:
         if is_consistent:
-            self._channels = self._read_by(self._sight.head)
+            self._channels = self._read_by(self._page.head)
             self._left = max(self._left, 2 * len(self._channels))  # for few entries, then for more
         windows = self._windows(may_read=not is_consistent)
 
@@ -129,9 +128,9 @@ class Union:
     def _windows(self, *, may_read: bool) -> list[Window | None]:
         """The window of each channel that the reader follows, as far as there is one."""
         if self._channels is None:
-            self._channels = self._read_by(self._sight.head)
+            self._channels = self._read_by(self._page.head)
             self._left = max(self._left, 2 * len(self._channels))
-        cache, since = self._reading.windows, self._sight.since
+        cache, since = self._reading.windows, self._filter.since
         windows = [cache.of(each) for each in self._channels]
         if may_read:
             lacking = [place for place, each in enumerate(windows) if each is None]
@@ -155,7 +154,7 @@ class Union:
         if not requests:
             return []
         self._left -= len(requests)
-        answers = self._sight.together(*(("Query", each) for each in requests))
+        answers = self._filter.together(*(("Query", each) for each in requests))
         return [found(each) for each in answers]
 
     def _read_by(self, head: Head) -> list[Channel]:
@@ -164,18 +163,18 @@ class Union:
         The latter are left out of pages, as muted ones are. But a cursor remembers what it has
         looked at of them, so that after a new follow nothing is shown again.
         """
-        sight = self._sight
-        assert sight.reader is not None
-        if not sight.has_row:  # who has none follows nobody
+        page_filter = self._filter
+        assert page_filter.reader is not None
+        if not page_filter.has_row:  # who has none follows nobody
             return []
-        followed, newer = following.told(sight.reader, head)
+        followed, newer = following.told(page_filter.reader, head)
         if newer:
-            more = sight.followed_among({each.publisher_id for each in newer})
-            following.note(sight.readers, sight.user_id, sight.reader, head, more)
+            more = page_filter.followed_among({each.publisher_id for each in newer})
+            following.note(page_filter.readers, page_filter.user_id, page_filter.reader, head, more)
             followed += [each for each in newer if each.publisher_id in more]
         known = {each.publisher_id for each in followed}
         others = {each.publisher_id for each in head.channels.values()} - known
-        unfollowed = sight.unfollowed_among(others)
+        unfollowed = page_filter.unfollowed_among(others)
         return [
             *followed,
             *(each for each in head.channels.values() if each.publisher_id in unfollowed),

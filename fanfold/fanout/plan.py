@@ -30,7 +30,7 @@ from fanfold.timeline.posts import Post
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from fanfold.channels.delivery import ChannelPlans
+    from fanfold.channels.delivery import ChannelDelivery
 
 # About 1 s of writing for one worker: short enough to repeat after a crash, long enough that the
 # ledger costs 0.03 % of the writes, if none is handed back.
@@ -63,7 +63,7 @@ class Planning:
     lanes: Lanes
     loop: Loop
     threads: Executor | None = None
-    channels: ChannelPlans | None = None
+    channels: ChannelDelivery | None = None
 
     def plan(
         self, fanout_id: str, *, publisher_id: str, pace: Pace, redelivered: bool, stop_at: float
@@ -128,8 +128,11 @@ class Planning:
         post = found.post
         is_there = _is_shown(post, fanout)
         followers = sample.estimate.followers
-        if self.channels and is_there and (done := self.channels.deliver(fanout, followers)):
-            return done
+        entry = Entry(fanout.sort_key, fanout.publisher_id, fanout.expires_at)
+        if self.channels and is_there:
+            told = self.channels.deliver(entry, followers)
+            if told is not None:
+                return self._complete_in_channel(fanout, followers, told.revision)
         # A message that comes again may have stopped its worker: not twice, a lane has more time.
         # And what comes over the rate takes no time of PLAN, which everybody's posts pass.
         is_for_a_lane = redelivered or fanout.is_over_rate
@@ -145,7 +148,7 @@ class Planning:
                 stop_at=min(stop_at, clock.monotonic() + ONE_HOP_SECONDS),
                 chance=clock.chance,
             ),
-            Entry(fanout.sort_key, fanout.publisher_id, fanout.expires_at),
+            entry,
         )
         match end:
             case Done(written):
@@ -165,6 +168,16 @@ class Planning:
             if seen and seen.segments == 1 and seen.pending:
                 self.ledger.finish_segment(seen, 0, written=written, now=now)
         return Outcome("delivered", written)
+
+    def _complete_in_channel(self, fanout: Fanout, followers: int, revision: int) -> Outcome:
+        """Complete a fan-out whose post is in a channel, as a head of this revision tells."""
+        now = times.to_text(clock.now_ms())
+        if not self.ledger.complete_in_channel(
+            fanout.fanout_id, followers=followers, revision=revision, now=now
+        ):
+            # Our own update was repeated, or another message has planned it: it ends as that says.
+            return Outcome("planned before", 1)
+        return Outcome("in the channel", 1)
 
     def _plan(
         self, fanout: Fanout, sample: Sample, level: int, resume: Resume | None = None

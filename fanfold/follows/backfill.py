@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cachetools import TTLCache
 
@@ -22,7 +22,6 @@ from fanfold import clock, names, times
 from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.retries import is_throttle, is_transient
 from fanfold.errors import TryLater
-from fanfold.fanout.pacing import Pace
 from fanfold.follows.relation import Follow
 from fanfold.ids import split_sort_key
 from fanfold.timeline.entries import Entries, Entry
@@ -51,6 +50,16 @@ BACKOFF_SECONDS = 0.05
 PAGE_SECONDS = 5
 # Publishers whose pages one container remembers; at 10 KB each, 2 MB.
 PAGES = 200
+
+
+class WritePace(Protocol):
+    """How fast entries may be written, as deliveries do it (`fanout/pacing.py`)."""
+
+    def may_send_at(self, entries: int, now: float) -> float: ...
+
+    def spend(self, entries: int) -> None: ...
+
+    def answered(self, entries: int, throttled: int, now: float) -> None: ...
 
 
 class Pass(NamedTuple):
@@ -179,7 +188,7 @@ class Backfilling:
         self.newest.forget()
 
     def first(
-        self, follow: Follow, *, sent_at: int, redelivered: bool, pace: Pace, stop_at: float
+        self, follow: Follow, *, sent_at: int, redelivered: bool, pace: WritePace, stop_at: float
     ) -> int:
         """Backfill a relation just read, by a message sent at this epoch millisecond.
 
@@ -195,12 +204,12 @@ class Backfilling:
         )
         return self._carry_out(todo, follow, pace, stop_at)
 
-    def second(self, follow: Follow, *, sent_at: int, pace: Pace, stop_at: float) -> int:
+    def second(self, follow: Follow, *, sent_at: int, pace: WritePace, stop_at: float) -> int:
         """The same by a message to reconcile, once the edge is there."""
         todo = second_pass(self.newest.most, sent_at=sent_at, now=clock.now_ms())
         return self._carry_out(todo, follow, pace, stop_at)
 
-    def _carry_out(self, todo: Pass, follow: Follow, pace: Pace, stop_at: float) -> int:
+    def _carry_out(self, todo: Pass, follow: Follow, pace: WritePace, stop_at: float) -> int:
         if not (follow.is_active and todo.posts):
             return 0
         _check(stop_at)
@@ -226,7 +235,7 @@ class Backfilling:
             return set()  # writing them again changes nothing
 
     def _unwritten(
-        self, user_id: str, entries: Sequence[Entry], pace: Pace, stop_at: float
+        self, user_id: str, entries: Sequence[Entry], pace: WritePace, stop_at: float
     ) -> Iterator[Entry]:
         """Put the entries, newest first, a batch at a time; yields those that are not written."""
         for start in range(0, len(entries), MAX_PUTS):
@@ -244,7 +253,7 @@ class Backfilling:
                 pace.answered(len(batch), throttled, clock.monotonic())
             yield from (entry for entry in batch if entry.sort_key in left)
 
-    def _wait_for(self, entries: int, pace: Pace, stop_at: float) -> None:
+    def _wait_for(self, entries: int, pace: WritePace, stop_at: float) -> None:
         """Wait until the pace lets so many entries go."""
         with self._one_at_a_time:
             now = clock.monotonic()

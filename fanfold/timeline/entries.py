@@ -71,22 +71,6 @@ class Entries:
         left = answer.get("UnprocessedItems", {}).get(self.table, [])
         return [get_text(request["PutRequest"]["Item"], name) for request in left]
 
-    def newest(
-        self, user_id: str, within: Range, *, before: str | None, limit: int
-    ) -> tuple[list[Entry], bool]:
-        """At most `limit` entries, newest first, and whether more may follow.
-
-        They are older than the sort key `before`, if it is given; it lies within the range.
-        """
-        return self._query(user_id, within, start=before, limit=limit, ScanIndexForward=False)
-
-    def oldest(
-        self, user_id: str, within: Range, *, after: str | None, limit: int, is_consistent: bool
-    ) -> tuple[list[Entry], bool]:
-        """Likewise, oldest first, newer than `after`."""
-        order = {"ScanIndexForward": True, "ConsistentRead": is_consistent}
-        return self._query(user_id, within, start=after, limit=limit, **order)
-
     def request(
         self, user_id: str, within: Range, *, start: str | None, limit: int, **order: bool
     ) -> dict[str, Any]:
@@ -94,9 +78,6 @@ class Entries:
         key = None if start is None else {"user_id": text(user_id), "sort_key": text(start)}
         request = range_request("user_id", user_id, within, start=key, limit=limit)
         return {"TableName": self.table, **request, **order}
-
-    def _query(self, user_id: str, within: Range, **about: Any) -> tuple[list[Entry], bool]:
-        return found(self.client.query(**self.request(user_id, within, **about)))
 
 
 def _attributes(entry: Entry) -> Item:

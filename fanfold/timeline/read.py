@@ -13,11 +13,11 @@ from fanfold.errors import TryLater
 from fanfold.ids import split_sort_key
 from fanfold.json_text import Verbatim
 from fanfold.timeline import paging
-from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.entries import Entry
 from fanfold.timeline.paging import Asked
 from fanfold.timeline.picking import Show, Shown, Source, Visible
 from fanfold.timeline.posts import Post, Posts
-from fanfold.timeline.visibility import Visibility
+from fanfold.timeline.visibility import PageFilter, Visibility
 
 # A container may show a retracted post for this long if it read the post just before, and take a
 # post for missing; documented.
@@ -137,21 +137,19 @@ def ids_alone(entries: Sequence[Entry], _max_posts: int) -> Shown:
 class Reading:
     """The use case behind the timeline route."""
 
-    timelines: Entries
     hydration: Hydration
-    sights: Visibility
-    retention_days: int
+    visibility: Visibility
 
     def page(self, user_id: str, asked: Asked, *, hydrate: bool = True) -> dict[str, Any]:
         """A page of what the user sees, with the content of each entry, or ids alone."""
-        sight = self.sights.of(user_id, retention_days=self.retention_days)
+        page_filter = PageFilter(self.visibility, user_id)
         show = self.hydration.show if hydrate else ids_alone
         return answer(
-            sight.source(self.timelines),
-            sight.over(show),
+            page_filter.source,
+            page_filter.over(show),
             asked,
-            retention_days=self.retention_days,
-            visible=sight.unmarked,
+            retention_days=self.visibility.retention_days,
+            visible=page_filter.unmarked,
         )
 
 

@@ -8,23 +8,20 @@ from typing import Any
 from fanfold.contract import MAX_UNREAD
 from fanfold.ids import split_sort_key
 from fanfold.timeline import paging
-from fanfold.timeline.entries import Entries
 from fanfold.timeline.paging import Asked
 from fanfold.timeline.read import ids_alone, shown_since
-from fanfold.timeline.visibility import Visibility
+from fanfold.timeline.visibility import PageFilter, Visibility
 
 
 @dataclass(frozen=True)
 class UnreadCount:
     """The use case behind the routes that read the marker."""
 
-    timelines: Entries
-    sights: Visibility
-    retention_days: int
+    visibility: Visibility
 
     def marker(self, user_id: str) -> dict[str, str | None]:
         """The entry up to which the user has read, by the fields that name it; or nulls."""
-        stored = self.sights.readers.get(user_id).marker
+        stored = self.visibility.readers.get(user_id).marker
         published_at, ref_id = split_sort_key(stored) if stored else (None, None)
         return {"published_at": published_at, "ref_id": ref_id}
 
@@ -33,18 +30,18 @@ class UnreadCount:
 
         Retracted posts count, as posts are not looked at. Raises `TryLater`.
         """
-        sight = self.sights.of(user_id, retention_days=self.retention_days)
-        sight.begin()
-        reader = sight.reader
+        page_filter = PageFilter(self.visibility, user_id)
+        page_filter.begin()
+        reader = page_filter.reader
         assert reader is not None
-        floor = max(reader.marker, shown_since(self.retention_days))
+        floor = max(reader.marker, shown_since(self.visibility.retention_days))
         page = paging.page(
-            sight.source(self.timelines),
-            sight.over(ids_alone),
+            page_filter.source,
+            page_filter.over(ids_alone),
             Asked(MAX_UNREAD + 1),
             floor=floor,
             now=floor,
-            visible=sight.unmarked,
+            visible=page_filter.unmarked,
         )
         unread = len(page.entries)
         return {

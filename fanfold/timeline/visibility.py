@@ -1,25 +1,32 @@
-"""What one reader sees of a timeline: nothing of whom they have unfollowed or muted."""
+"""What one reader sees of a timeline: nothing of publishers they have unfollowed or muted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fanfold import clock, times
-from fanfold.channels.head import Head
 from fanfold.errors import TryLater
 from fanfold.timeline import marks
-from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.entries import Entries, Entry, found
 from fanfold.timeline.marks import Reader
-from fanfold.timeline.picking import Show, Shown, Source
+from fanfold.timeline.picking import Range, Show, Shown, Source
 from fanfold.timeline.readers import Readers, reader_of
 
 if TYPE_CHECKING:
-    from fanfold.aws.items import Item
+    from typing import Protocol
+
     from fanfold.aws.threads import Together
-    from fanfold.channels.reading import ChannelReading
+
+    class SharedTimelines(Protocol):  # `channels.reading`; no cold start pays for the protocol
+        """What shows more on a page than the reader's own timeline, and has rows to read for it."""
+
+        source: Source[Entry]
+
+        def wanted(self) -> dict[str, Any] | None: ...
+
+        def receive(self, answer: Mapping[str, Any]) -> None: ...
+
 
 # Calls of BatchGetItem for the same rows, with jitter between them.
 ATTEMPTS = 5
@@ -30,74 +37,79 @@ Followed: TypeAlias = Callable[[str, Collection[str]], tuple[set[str], set[str]]
 
 
 class Visibility:
-    """Makes the sight of each reader, who with `channels` sees these as well."""
+    """What the filters of all pages are made of; `shared` makes what a page shows of channels."""
 
     def __init__(
         self,
+        timelines: Entries,
         readers: Readers,
         together: Together,
         followed: Followed,
-        channels: ChannelReading | None = None,
+        retention_days: int,
+        shared: Callable[[Source[Entry], PageFilter], SharedTimelines] | None = None,
         entry_days: int = 0,
     ) -> None:
-        self.readers, self.together, self.followed = readers, together, followed
-        self.channels, self.entry_days = channels, entry_days
-
-    def of(self, user_id: str, *, retention_days: int) -> PageFilter:
-        """For one page."""
-        return PageFilter(self, user_id, retention_days)
+        self.timelines, self.readers, self.together = timelines, readers, together
+        self.followed, self.shared = followed, shared
+        self.retention_days, self.entry_days = retention_days, entry_days
 
 
 class PageFilter:
-    """One reader's, while one page is read.
+    """What one reader sees, while one page is read.
 
-    It is also the client of the timeline's store, so that the reader's row is read consistently
-    beside the first Query of the page, and no page waits for it.
+    The reader's row is read consistently beside the first Query of the page, so that no page waits
+    for it.
     """
 
-    def __init__(self, sights: Visibility, user_id: str, retention_days: int) -> None:
-        self.user_id, self.readers, self.together = user_id, sights.readers, sights.together
+    def __init__(self, visibility: Visibility, user_id: str) -> None:
+        self.user_id = user_id
+        self.readers, self.together = visibility.readers, visibility.together
         self.reader: Reader | None = None
         self.has_row: bool  # set with the reader
-        self.head: Head  # likewise
-        self._sights, self._retention_days = sights, retention_days
-        self._now_ms = clock.now_ms()
+        self._visibility, self._now_ms = visibility, clock.now_ms()
         self._is_followed: dict[str, bool] = {}  # by publisher, as far as that was read
+        own = Source(self._newest, self._oldest)
+        self._shared = visibility.shared(own, self) if visibility.shared else None
+        self.source: Source[Entry] = self._shared.source if self._shared else own
 
     @property
     def since(self) -> str:
         """The time of the oldest post that is shown, or a moment before."""
-        return times.to_text(self._now_ms - self._retention_days * marks.DAY_SECONDS * 1000)
+        days = self._visibility.retention_days
+        return times.to_text(self._now_ms - days * marks.DAY_SECONDS * 1000)
 
-    def source(self, timelines: Entries) -> Source[Entry]:
-        """The reader's timeline, the first Query of which reads the row as well."""
-        mine = replace(timelines, client=cast("Any", self))
-        own = Source(partial(mine.newest, self.user_id), partial(mine.oldest, self.user_id))
-        channels = self._sights.channels
-        return channels.union(own, self) if channels else own
+    def _newest(
+        self, within: Range, *, before: str | None, limit: int
+    ) -> tuple[Sequence[Entry], bool]:
+        return self._query(within, start=before, limit=limit, ScanIndexForward=False)
 
-    def query(self, **request: Any) -> Any:
-        """A Query of the timeline; the first one also reads the reader's row."""
-        if self.reader is not None:
-            return self.together(("Query", request))[0]
-        return self.begin(("Query", request))[0]
+    def _oldest(
+        self, within: Range, *, after: str | None, limit: int, is_consistent: bool
+    ) -> tuple[Sequence[Entry], bool]:
+        order = {"ScanIndexForward": True, "ConsistentRead": is_consistent}
+        return self._query(within, start=after, limit=limit, **order)
+
+    def _query(self, within: Range, **about: Any) -> tuple[Sequence[Entry], bool]:
+        """A Query of the reader's timeline; the first one also reads the reader's row."""
+        query = "Query", self._visibility.timelines.request(self.user_id, within, **about)
+        (answer,) = self.begin(query) if self.reader is None else self.together(query)
+        return found(answer)
 
     def begin(self, *calls: tuple[str, dict[str, Any]]) -> Sequence[Any]:
-        """Make calls, and beside them read the reader's row and, if it is time, the head."""
+        """Make calls, and beside them read the reader's row, and what channels want."""
         row = self.readers.request(self.user_id)
-        channels = self._sights.channels
-        asked = channels.head.request() if channels else None
-        if channels and asked:
-            *answers, found = self.together(*calls, ("BatchGetItem", _with_row(asked.wanted, row)))
-            self.head = channels.head.receive(asked, found)
-            if row["TableName"] in found.get("UnprocessedKeys", {}):
-                (found,) = self.together(("GetItem", row))
+        wanted = self._shared.wanted() if self._shared else None
+        if self._shared and wanted:
+            *answers, read = self.together(*calls, ("BatchGetItem", _with_row(wanted, row)))
+            self._shared.receive(read)
+            if row["TableName"] in read.get("UnprocessedKeys", {}):
+                (read,) = self.together(("GetItem", row))
         else:
-            self.head = channels.head.cached if channels else Head()
-            *answers, found = self.together(*calls, ("GetItem", row))
-        items = [found["Item"]] if "Item" in found else _items(found, row["TableName"])
-        self.has_row = bool(items)
-        self.reader = reader_of(items[0] if items else {})
+            *answers, read = self.together(*calls, ("GetItem", row))
+        rows = read.get("Responses", {}).get(row["TableName"], ())
+        item = read.get("Item") or next(iter(rows), {})
+        self.has_row = bool(item)
+        self.reader = reader_of(item)
         return answers
 
     def unmarked(self, entries: Sequence[Entry]) -> Sequence[Entry]:
@@ -112,7 +124,7 @@ class PageFilter:
         return self._left_out(self.reader._replace(muted=()), publisher_ids)
 
     def _left_out(self, reader: Reader, publisher_ids: set[str]) -> set[str]:
-        days = max(self._retention_days, self._sights.entry_days)
+        days = max(self._visibility.retention_days, self._visibility.entry_days)
         return marks.left_out(reader, publisher_ids, now_ms=self._now_ms, retention_days=days)
 
     def over(self, show: Show[Entry]) -> Show[Entry]:
@@ -123,10 +135,10 @@ class PageFilter:
 
         def shown(entries: Sequence[Entry], max_posts: int) -> Shown:
             verified = self._verified(entries)
-            found = show(verified, max_posts)
-            if found.looked_at == len(verified):
-                return found._replace(looked_at=len(entries))
-            return found._replace(looked_at=entries.index(verified[found.looked_at]))
+            some = show(verified, max_posts)
+            if some.looked_at == len(verified):
+                return some._replace(looked_at=len(entries))
+            return some._replace(looked_at=entries.index(verified[some.looked_at]))
 
         return shown
 
@@ -149,14 +161,14 @@ class PageFilter:
         return {each for each in publisher_ids if self._is_followed[each]}
 
     def _followed(self, publisher_ids: set[str]) -> set[str]:
-        found: set[str] = set()
+        followed: set[str] = set()
         left = publisher_ids
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             if left:
-                more, left = self._sights.followed(self.user_id, left)
-                found |= more
+                more, left = self._visibility.followed(self.user_id, left)
+                followed |= more
             if not left:
-                return found
+                return followed
         raise TryLater("Whom you follow could not be read just now; try again.")
 
 
@@ -164,8 +176,3 @@ def _with_row(wanted: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     """The BatchGetItem that reads a row beside others, where GetItem would read it alone."""
     alone = {"Keys": [row["Key"]], "ConsistentRead": row["ConsistentRead"]}
     return {"RequestItems": {**wanted, row["TableName"]: alone}}
-
-
-def _items(answer: Mapping[str, Any], table: str) -> Sequence[Item]:
-    found: Sequence[Item] = answer.get("Responses", {}).get(table, ())
-    return found

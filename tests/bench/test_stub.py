@@ -20,6 +20,7 @@ from fanfold.timeline.posts import Posts
 from proof.bench import clients, doors, stub_data
 from proof.bench.endpoint import TOKEN_CHARS, stub
 from proof.bench.fresh import answer
+from tests.stores import page_of
 
 FOLLOWERS = 60
 
@@ -66,7 +67,7 @@ def test_the_ledger_completes_with_its_only_segment() -> None:
 
 def test_a_page_of_a_timeline_is_full_newest_first_and_each_post_is_there() -> None:
     timelines = Entries(client, stub_data.SETTINGS.timelines_table)
-    entries, more = timelines.newest(stub_data.READER, Range(""), before=None, limit=50)
+    entries, more = page_of(timelines, stub_data.READER, Range(""), start=None, limit=50)
     keys = [entry.sort_key for entry in entries]
     assert (len(set(keys)), more) == (50, True)
     assert keys == sorted(keys, reverse=True)

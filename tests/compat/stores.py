@@ -33,6 +33,7 @@ from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.picking import Range
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.readers import Counted, Readers
+from tests.stores import page_of
 
 NOW = "2026-11-20T18:00:00.123Z"
 LATER = "2026-11-20T18:00:01.456Z"
@@ -470,25 +471,25 @@ def timelines_take_entries_and_answer_pages(client: Any) -> None:
         entry = Entry(f"2026-11-20T18:00:0{number}.000Z#post-{number}", "pub", EXPIRES)
         timelines.push(entry, ["ana", "bob"])
         timelines.push(entry, ["ana"])
-    of_ana = partial(timelines.newest, "ana")
+    of_ana = partial(page_of, timelines, "ana")
     since, until = "2026-11-20T18:00:00.999Z", "2026-11-20T18:00:04.000Z"
     for within in (Range(since), Range(since, until)):
         entries, before, after = [Entry("", "")], None, None
         while entries:
-            entries, _ = of_ana(within, before=before, limit=2)
+            entries, _ = of_ana(within, start=before, limit=2)
             before = entries[-1].sort_key if entries else before
         entries = [Entry("", "")]
         while entries:
-            entries, _ = timelines.oldest(
-                "ana", within, after=after, limit=2, is_consistent=after is None
-            )
+            order = {"ScanIndexForward": True, "ConsistentRead": after is None}
+            entries, _ = of_ana(within, start=after, limit=2, **order)
             after = entries[-1].sort_key if entries else after
     # Cursors outlive the entries that they were made of.
-    of_ana(Range(since), before=f"{until}#gone", limit=2)
-    timelines.oldest("ana", Range(since), after=f"{since}#gone", limit=9, is_consistent=False)
-    timelines.newest("carol", Range("2026"), before=None, limit=2)
+    of_ana(Range(since), start=f"{until}#gone", limit=2)
+    order = {"ScanIndexForward": True, "ConsistentRead": False}
+    of_ana(Range(since), start=f"{since}#gone", limit=9, **order)
+    page_of(timelines, "carol", Range("2026"), start=None, limit=2)
     # What is unread begins behind an entry.
-    of_ana(Range("2026-11-20T18:00:02.000Z#post-2"), before=None, limit=101)
+    of_ana(Range("2026-11-20T18:00:02.000Z#post-2"), start=None, limit=101)
     # A backfill puts what is missing.
     brought = [Entry(f"2026-11-20T18:00:0{n}.000Z#post-{n}", "pub", EXPIRES) for n in (4, 5)]
     for _ in range(2):

@@ -12,7 +12,7 @@ from fanfold.aws.threads import together
 from fanfold.channels.head import partition_of
 from fanfold.channels.head_table import HeadTable
 from fanfold.channels.known_head import KnownHead
-from fanfold.channels.reading import ChannelReading
+from fanfold.channels.reading import ChannelPage, ChannelReading
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.paging import Asked
@@ -59,8 +59,15 @@ class Stage:
     def _container(self) -> Reading:
         channels = ChannelReading(KnownHead(self.heads), self.timelines)
         calls = partial(together, self.client, None)
-        sights = Visibility(self.readers, calls, self.follows.active_among, channels)
-        return Reading(self.timelines, Hydration(self.stored), sights, RETENTION_DAYS)
+        visibility = Visibility(
+            self.timelines,
+            self.readers,
+            calls,
+            self.follows.active_among,
+            RETENTION_DAYS,
+            partial(ChannelPage, channels),
+        )
+        return Reading(Hydration(self.stored), visibility)
 
     def follow(self, *publishers: str) -> None:
         """The rows of one who follows these."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -54,7 +53,7 @@ def take(system: System, *events: Json) -> list[str]:
 def raise_retention(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `timeline` show entries that have expired and are not deleted yet."""
     door = system.door("timeline")
-    monkeypatch.setattr(door, "reading", replace(door.reading, retention_days=3650))
+    monkeypatch.setattr(door.visibility, "retention_days", 3650)
 
 
 def shown(system: System, user: str = "follower-0") -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from fanfold.timeline.posts import Post
 from fanfold.timeline.unread import UnreadCount
 from proof.model.clock import START_MS
 from proof.simulation.world.scheduler import Scheduler, virtual_time
-from tests.integration.channel_stage import READER, RETENTION_DAYS, Stage, publisher
+from tests.integration.channel_stage import READER, Stage, publisher
 
 ADA = publisher(1)
 BEA = publisher(2)
@@ -32,7 +32,7 @@ class Service(Stage):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.entries: list[Entry] = []  # oldest first
-        self.container().sights.channels = None
+        self.container().visibility.shared = None
 
     def add(self, count: int) -> None:
         for _ in range(count):
@@ -96,7 +96,7 @@ def test_what_is_unread_takes_two_and_a_half_units_at_most_and_one_for_its_reade
     service.add(300)
     service.readers.raise_marker(READER, service.entries[-1 - above].sort_key)
     before = service.units
-    unread = UnreadCount(service.timelines, service.container().sights, RETENTION_DAYS)
+    unread = UnreadCount(service.container().visibility)
     assert unread.count(READER) == {"unread": min(above, 100), "more": above > 100}
     assert service.units - before == ROW + query
 

@@ -17,7 +17,7 @@ from fanfold.aws import boto
 from fanfold.fanout.ledger import Ledger
 from fanfold.follows.edges_table import edge_key
 from fanfold.ids import ref_id_for
-from fanfold.timeline.entries import Entries
+from fanfold.timeline.visibility import PageFilter
 from proof.simulation.clients import requests
 from proof.simulation.clients.climbs import Climb
 from proof.simulation.world.world import World
@@ -229,10 +229,10 @@ def without_edge(world: World, user: str) -> None:
 
 def with_newest(change: Callable[[list[Any]], list[Any]]) -> AbstractContextManager[object]:
     """Have the newest entries changed that a page reads."""
-    newest = Entries.newest
+    newest = PageFilter._newest
 
-    def wrong(self: Entries, *arguments: Any, **more: Any) -> Any:
+    def wrong(self: PageFilter, *arguments: Any, **more: Any) -> Any:
         found, has_more = newest(self, *arguments, **more)
-        return change(found), has_more
+        return change([*found]), has_more
 
-    return patch.object(Entries, "newest", wrong)
+    return patch.object(PageFilter, "_newest", wrong)

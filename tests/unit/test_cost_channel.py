@@ -20,6 +20,7 @@ from fanfold_cli.cost.channel import (
     window_units,
 )
 from proof.model.dynamodb.capacity import READ, WRITE
+from tests.stores import page_of
 from tests.unit.test_cli_cost import Model
 
 
@@ -72,8 +73,7 @@ def test_a_window_costs_what_the_model_counts(posts: int) -> None:
     for start in range(0, posts, 25):
         assert not counted.entries.put(channel, entries[start : start + 25])
     counted.since()
-    read = counted.entries.oldest
-    read(channel, Range("2026"), after=None, limit=WINDOW, is_consistent=True)
+    page_of(counted.entries, channel, Range("2026"), start=None, limit=WINDOW, ConsistentRead=True)
     assert counted.since() == window_units(posts)
 
 

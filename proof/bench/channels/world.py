@@ -15,7 +15,7 @@ from fanfold import ids, names, times
 from fanfold.aws import curl
 from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.threads import together
-from fanfold.channels.delivery import ChannelPlans
+from fanfold.channels.delivery import ChannelDelivery
 from fanfold.channels.head import MOST, Head, partition_of
 from fanfold.channels.head_table import HeadTable
 from fanfold.channels.known_head import KnownHead
@@ -123,10 +123,9 @@ class ChannelWorld(System):
     def _planner(self) -> Planner:
         """A warm environment of PLAN in a stage with channels, as in functions/plan.py."""
         planner = super()._planner()
-        channels = ChannelPlans(
+        channels = ChannelDelivery(
             KnownHead(HeadTable(self.dynamodb, names.PUBLISHERS.name), gives=self.threshold > 0),
             Entries(self.dynamodb, names.TIMELINES.name),
-            self.ledger,
             self.threshold,
             lambda _publisher, _followers, _choice: None,
         )

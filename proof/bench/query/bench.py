@@ -66,10 +66,14 @@ def _reading() -> Callable[[], int]:
     settings = stub_data.SETTINGS
     dynamodb = product.dynamodb(settings)
     reading = Reading(
-        Entries(dynamodb, settings.timelines_table),
         Hydration(Posts(dynamodb, settings.posts_table)),
-        Visibility(Readers(dynamodb, settings.readers_table), product.together(settings), _nobody),
-        settings.retention_days,
+        Visibility(
+            Entries(dynamodb, settings.timelines_table),
+            Readers(dynamodb, settings.readers_table),
+            product.together(settings),
+            _nobody,
+            settings.retention_days,
+        ),
     )
     return lambda: len(reading.page(stub_data.READER, Asked(LIMIT))["entries"])
 

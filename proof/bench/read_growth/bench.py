@@ -329,10 +329,14 @@ def _marked_rows(name: str, marked: Marked, ids: float) -> list[Row]:
 def _page(client: Any, follows: int, *, hydrate: bool) -> list[Any]:
     """The first page, with nothing in the cache."""
     hydration = Hydration(Posts(client, names.POSTS.name), {})
-    sights = Visibility(
-        Readers(client, names.READERS.name), partial(together, client, None), _nobody
+    visibility = Visibility(
+        Entries(client, TABLE),
+        Readers(client, names.READERS.name),
+        partial(together, client, None),
+        _nobody,
+        RETENTION_DAYS,
     )
-    reading = Reading(Entries(client, TABLE), hydration, sights, RETENTION_DAYS)
+    reading = Reading(hydration, visibility)
     page = reading.page(_reader(follows), Asked(LIMIT), hydrate=hydrate)
     entries: list[Any] = page["entries"]
     return entries

@@ -105,9 +105,7 @@ class Environment:
         """Give the use cases the settings of this run."""
         world, days = running.world, running.world.retention_days
         entry_days = max(days, world.longest_retention_days)
-        changes: dict[str, dict[str, Any]] = {}
-        for name in ("publishing", "reading", "unread"):
-            changes[name] = {"retention_days": days}
+        changes: dict[str, dict[str, Any]] = {"publishing": {"retention_days": days}}
         if publishing := getattr(self.door, "publishing", None):
             counts = replace(publishing.counts, rate=world.rate)
             changes["publishing"]["counts"] = counts
@@ -125,8 +123,8 @@ class Environment:
             use_case = getattr(self.door, name, None)
             if use_case is not None:
                 setattr(self.door, name, replace(use_case, **values))
-        if sights := getattr(self.door, "sights", None):
-            sights.entry_days = entry_days
+        if visibility := getattr(self.door, "visibility", None):
+            visibility.retention_days, visibility.entry_days = days, entry_days
         feeds = getattr(self.door, "feeds", None)
         if feeds is not None:
             # Made when they are first asked for.
