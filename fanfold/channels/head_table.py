@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 KEY = {"publisher_id": text(HEAD)}
-# Containers have read the head by then; who has not, reads the channel.
+# Containers have read the head by then; one that has not reads the channel.
 LAST_MS = 60_000
 # Keys that leave the head with one post: of the 4 KB of an expression, each takes 74 bytes. A head
 # that was rebuilt may have more of them.

@@ -115,7 +115,7 @@ class KnownHead:
     def at_hand(self) -> Head | None:
         """The head, of any age while it is throttled; None if it was never read.
 
-        For who asks for what it was decided by, and decides anew if that has changed.
+        For callers whose update has a condition on it, and who decide again if that fails.
         """
         try:
             return self.get()

@@ -165,7 +165,7 @@ class ChannelUnion:
         """
         page_filter = self._filter
         assert page_filter.reader is not None
-        if not page_filter.has_row:  # who has none follows nobody
+        if not page_filter.has_row:  # a reader without one follows nobody
             return []
         followed, newer = following.told(page_filter.reader, head)
         if newer:

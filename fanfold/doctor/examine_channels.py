@@ -41,7 +41,7 @@ class ChannelExamination:
             yield scanned
 
     def compare_readers(self, publisher_id: str | None) -> Iterator[int]:
-        """Find who reads a channel without a row of a follow; and at the end, the head's faults.
+        """Find readers of a channel without a follow's row; and at the end, faults of the head.
 
         Readers with a row are compared with it.
         """

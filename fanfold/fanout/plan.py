@@ -84,7 +84,7 @@ class Planning:
             raise BadInput(f"The ledger knows no fan-out '{fanout_id}'.")
         now_ms = clock.now_ms()
         if fanout.state == VOID:
-            # Its door was frozen as it stored the post. Whoever sees it is owed it.
+            # The function was frozen as it stored the post. Who can see it must get it.
             if not _is_shown(found.post, fanout) or fanout.has_expired(now_ms):
                 return Outcome("void before")
             fanout = self._reopen(fanout, now=times.to_text(now_ms))

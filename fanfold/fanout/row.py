@@ -19,8 +19,8 @@ VOID = "void"
 # Nothing reopens a fan-out in one of these states, and its messages are done.
 ENDED = frozenset({COMPLETE, EXPIRED, ABANDONED, VOID})
 
-# Whoever opens a row, or takes one up, has stored its post by then, or never will: PLAN, the slower
-# of the two doors, has a minute, and a write may land some seconds after its caller has gone.
+# The function that opens a row, or takes one up, has stored its post by then, or never will: PLAN,
+# the slower of the two, has a minute, and a write may land some seconds after its caller has gone.
 VOID_MS = 120_000
 
 # DynamoDB deletes the row by `EXPIRES_AT`, which is later.

@@ -116,9 +116,9 @@ class BackfillChannels:
     def held(self, publisher_id: str, posts: Sequence[Entry]) -> set[str]:
         """Which of up to 100 posts, by sort key, the publisher's channel holds for all followers.
 
-        They need no entry of their own: whoever follows reads a channel that is in the head, and it
-        leaves the head only after every entry in it has expired. What is overlooked, as by a head
-        that is old, or where a table throttles, gets one, which a page shows once all the same.
+        They need no entry of their own: all followers read a channel that is in the head, and it
+        leaves the head only after every entry in it has expired. A post that is missed, as by an
+        old head or a throttled table, gets an entry, and a page shows it once all the same.
         """
         from fanfold.channels.head import partition_of
 

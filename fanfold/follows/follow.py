@@ -115,7 +115,7 @@ class Following:
         """Reconcile for RELATE, with the edge and with what the user's row says of a channel.
 
         A post that was accepted just before its edge was put may reach the outbox after it. So
-        whoever puts an edge has the outbox looked at a second time, and so does RELATE.
+        each function that puts an edge has RELATE make a second pass, and so does RELATE itself.
         """
         done = self.reconcile(user_id, publisher_id)
         self._note_channel(done.row)

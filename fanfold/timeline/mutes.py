@@ -54,7 +54,7 @@ class Mutes:
     def list(
         self, user_id: str, *, limit: int, after: str | None
     ) -> tuple[Sequence[str], str | None]:
-        """One page of whom the user has muted, in order, and the cursor to the next page."""
+        """One page of the user's muted publishers, in order, and the cursor to the next page."""
         last = cursor.decode(after, is_position=is_id).position if after is not None else ""
         muted = sorted(each for each in self._names(user_id).publishers if each > last)
         page = muted[:limit]

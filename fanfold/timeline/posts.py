@@ -137,7 +137,7 @@ class Posts:
         """Leave a tombstone in place of the post, or where there is none, until `expires_at`.
 
         `retracted_at` is in epoch milliseconds. A post that has expired by then counts as deleted,
-        whoever published it. Idempotent. Raises `RefIdTaken` if the post is another publisher's.
+        even another's. Idempotent. Raises `RefIdTaken` if the post is another publisher's.
         """
         stored = self._bury(
             ref_id,

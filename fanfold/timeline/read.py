@@ -124,7 +124,7 @@ def _content(post: Post | None, entry: Entry) -> dict[str, Any]:
 
 
 def shown(post: Post) -> dict[str, Any]:
-    """What every answer with the content of a post shows of it, whoever reads it."""
+    """What every answer with the content of a post shows of it."""
     return {"edited_at": post.edited_at or None, "body": Verbatim(post.body or "null")}
 
 

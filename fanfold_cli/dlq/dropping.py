@@ -25,7 +25,7 @@ from fanfold_cli.terminal import ExpectedError, ask, counted, failing_with, inte
 ORDER = "nothing is lost: SWEEP asks again for what is pending, or `fanfold fanout abandon` ends it"
 BACKFILL = "a follower may miss posts from before the follow"
 SETTLE = "then run `fanfold doctor --publisher PUBLISHER`: edges may differ from the follow"
-WISH = "a wish that was accepted is lost for good"
+LOST = "a request that was accepted is lost for good"
 BROKEN = "refused by the contract, so nothing was accepted; tell the sender"
 UNKNOWN = "nothing here reads such a message; ask its sender what it was"
 # Of each line of a file.
@@ -128,7 +128,7 @@ def _meaning(letter: DeadLetter) -> str:
         return SETTLE
     if letter.type in contract.ORDERS:
         return ORDER
-    return WISH if letter.type in contract.EVENTS else UNKNOWN
+    return LOST if letter.type in contract.EVENTS else UNKNOWN
 
 
 def restore(

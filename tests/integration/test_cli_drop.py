@@ -176,7 +176,7 @@ def test_the_question_says_what_dropping_means(
     system.clock.advance(VISIBILITY_SECONDS)
     said = dlq(sqs, "drop", "--queue", "publish", "--all", "--yes").said
     assert "2 letters (fanout.plan): nothing is lost: SWEEP asks again" in said
-    assert "1 letter (follow.added): a wish that was accepted is lost for good" in said
+    assert "1 letter (follow.added): a request that was accepted is lost for good" in said
     for type_ in ("fanout.plan", "post.published"):
         assert f"1 letter ({type_}): refused by the contract, so nothing was accepted" in said
     assert "1 letter (relation.settle): then run `fanfold doctor" in said
