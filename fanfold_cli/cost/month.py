@@ -43,7 +43,7 @@ SWEEP_READS, SWEEP_WRITES, SWEEP_GB_SECONDS = 2, 1, 0.177
 
 
 @dataclass(frozen=True, kw_only=True)
-class Service:
+class Traffic:
     users: int
     follows_per_user: int
     posts_per_day: int
@@ -75,17 +75,17 @@ class Month:
         return sum(float(getattr(self, field.name)) for field in fields(self))
 
 
-SMALL = Service(
+SMALL = Traffic(
     users=10_000, follows_per_user=30, posts_per_day=500, mean_followers=60, pages_per_day=30_000
 )
-MEDIUM = Service(
+MEDIUM = Traffic(
     users=1_000_000,
     follows_per_user=50,
     posts_per_day=50_000,
     mean_followers=200,
     pages_per_day=3_000_000,
 )
-LARGE = Service(
+LARGE = Traffic(
     users=10_000_000,
     follows_per_user=100,
     posts_per_day=500_000,
@@ -94,7 +94,7 @@ LARGE = Service(
 )
 
 
-def of(service: Service) -> Month:
+def of(service: Traffic) -> Month:
     """What a month in a steady state costs, as if no message came twice and nothing throttled."""
     memory_mb = WRITER_MEMORY_MB[LIBCURL]
     budget = Budget.of(DEFAULT_WRITE_CAPACITY)
