@@ -2,7 +2,9 @@
 
 import ast
 import graphlib
+import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +29,15 @@ BOUNDS = {
         31_330,
     ),
     "the tests": (("tests",), 51_550),
+}
+
+# A reader finds a module in the listing of its folder.
+MOST_SIDE_BY_SIDE = 14
+# Folders that still hold more, and how many at most. This list only shrinks.
+CROWDED = {"fanfold/aws": 15, "fanfold/follows": 15, "fanfold_cli/commands": 16}
+FOLDERS = {
+    *("clients", "docs", "events", "examples", "fanfold", "fanfold_cli", "fanfold_client"),
+    *("functions", "infra", "proof", "tests", "tools"),
 }
 
 # The modules beside the folders of fanfold/ import the standard library only, so all may read them.
@@ -435,3 +446,21 @@ def test_no_part_of_the_house_outgrows_its_bound(part: str) -> None:
     assert lines > bound * 0.99, (
         f"{part} has {lines:,} lines: lower its bound, and keep what is won"
     )
+
+
+def test_no_folder_holds_more_than_fourteen_modules_side_by_side() -> None:
+    held = Counter(
+        path.parent.relative_to(ROOT).as_posix()
+        for path in modules().values()
+        if path.stem not in ("__init__", "__main__")
+    )
+    crowded = {folder: count for folder, count in held.items() if count > MOST_SIDE_BY_SIDE}
+    for folder, count in crowded.items():
+        assert count <= CROWDED.get(folder, 0), f"{folder} holds {count} modules: sort them"
+    assert CROWDED.keys() == crowded.keys(), "Take out of CROWDED what it need not name any more"
+
+
+def test_the_top_level_has_no_other_folders() -> None:
+    listing = ["git", "ls-tree", "-d", "--name-only", "HEAD"]
+    found = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert {folder for folder in found.split() if not folder.startswith(".")} == FOLDERS
