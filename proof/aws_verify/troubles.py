@@ -8,7 +8,6 @@ from typing import Any
 
 from fanfold import names
 from fanfold.aws.event_sources import DISABLED, ENABLED
-from fanfold_cli.commands.pause import LANES, Lane
 from fanfold_cli.deliveries.switching import switch
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
@@ -36,10 +35,10 @@ class Trouble:
 @contextmanager
 def deliveries_paused(deployment: Deployment) -> Iterator[None]:
     try:
-        switch(deployment, LANES[Lane.ALL], DISABLED)
+        switch(deployment, names.PAUSABLE, DISABLED)
         yield
     finally:
-        switch(deployment, LANES[Lane.ALL], ENABLED)
+        switch(deployment, names.PAUSABLE, ENABLED)
 
 
 @contextmanager

@@ -11,9 +11,8 @@ from unittest.mock import Mock
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from fanfold import clock, times
+from fanfold import clock, names, times
 from fanfold.aws.event_sources import DISABLED
-from fanfold_cli.commands.pause import LANES, Lane
 from fanfold_cli.deliveries import pauses
 from fanfold_cli.deliveries.pauses import Pause
 from fanfold_cli.deliveries.switching import switch
@@ -201,7 +200,7 @@ def test_only_commands_that_show_notes_read_them(
 ) -> None:
     """A day on AWS has no right to."""
     fake = FakeLambda()
-    switch(stack_with(lambda_=fake, sqs=Untagged(system)), LANES[Lane.ALL], DISABLED)
+    switch(stack_with(lambda_=fake, sqs=Untagged(system)), names.PAUSABLE, DISABLED)
     assert fake.states == dict.fromkeys(DELIVERIES, "Disabled")
     assert capsys.readouterr().err == ""
 
