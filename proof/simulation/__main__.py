@@ -40,7 +40,7 @@ INTERRUPTED = 130  # the exit status of a command that Ctrl-C ended
 
 
 @dataclass(frozen=True)
-class SeedResult:
+class SeedRun:
     seed: int
     kind: str
     transport: str
@@ -51,7 +51,7 @@ class SeedResult:
     entries: int = 0  # in timelines at the end, each of them judged
 
 
-def run(seed: int, kind: Kind | None = None) -> SeedResult:
+def run(seed: int, kind: Kind | None = None) -> SeedRun:
     """Run and check one seed, of its own kind or of another; only inside `installed()`."""
     kind = kind or kind_of(seed)
     world = kind.make(seed)
@@ -64,12 +64,10 @@ def run(seed: int, kind: Kind | None = None) -> SeedResult:
     trace = tuple(world.trace) if found else ()
     faults, reached = world.faults.injected, world.reached.times
     entries = len(world.rows(names.TIMELINES))
-    return SeedResult(
-        seed, kind.name, world.transport, tuple(found), faults, reached, trace, entries
-    )
+    return SeedRun(seed, kind.name, world.transport, tuple(found), faults, reached, trace, entries)
 
 
-def _run_alone(seed: int, kind: Kind | None) -> SeedResult:
+def _run_alone(seed: int, kind: Kind | None) -> SeedRun:
     with installed(), _collected_at_the_end():
         return run(seed, kind)
 
@@ -103,13 +101,13 @@ class WorkerDied(Exception):
         )
 
 
-def run_all(seeds: Sequence[int], jobs: int, kind: Kind | None = None) -> Iterator[SeedResult]:
+def run_all(seeds: Sequence[int], jobs: int, kind: Kind | None = None) -> Iterator[SeedRun]:
     """Run every seed, on `jobs` processes, in any order; raises `WorkerDied`."""
     alone = partial(_run_alone, kind=kind)
     if jobs == 1:
         yield from map(alone, seeds)
         return
-    waiting, under_way = iter(seeds), dict[Future[SeedResult], int]()
+    waiting, under_way = iter(seeds), dict[Future[SeedRun], int]()
     with _processes(jobs) as pool:
         try:
             while True:
@@ -238,7 +236,7 @@ def _print_sums(tally: Tally, *, rate: float) -> None:
     print(f"simulation: {tally.done} seeds ({through}), {injected}, {broken} violations")
 
 
-def _report(result: SeedResult, *, whole: bool) -> None:
+def _report(result: SeedRun, *, whole: bool) -> None:
     lines = result.trace if whole else result.trace[-TRACE_SHOWN:]
     print(*lines, sep="\n")
     print(f"seed {result.seed} goes through {result.transport}.")

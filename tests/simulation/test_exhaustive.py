@@ -24,7 +24,7 @@ from proof.simulation.exhaustive.doors import Sizes, installed
 from proof.simulation.exhaustive.relations import Ask, RelationScope, relation
 from proof.simulation.exhaustive.scopes import Scope
 from proof.simulation.exhaustive.search import one_by_one, search
-from proof.simulation.exhaustive.states import Letter, Step, StepKind
+from proof.simulation.exhaustive.states import Fate, Letter, Step
 from proof.simulation.exhaustive.store import Contents
 
 
@@ -232,7 +232,7 @@ def test_an_end_that_is_not_complete_and_a_dead_letter_are_noticed() -> None:
     assert "dead letters" in scope.broken_when_quiet(contents, [letter], None)
     assert "delivering" in scope.broken_when_quiet(scope.first.contents, [], None)
     (task,) = scope.first.tasks
-    begun = scope.steps.take(scope.first, Step(task, StepKind.DONE, begins=False))[1]
+    begun = scope.steps.take(scope.first, Step(task, Fate.DONE, begins=False))[1]
     reopened = begun._replace(before=contents, after=scope.first.contents)
     assert "open again" in scope.remember(True, reopened)[1]
     assert "not in the ledger" in scope.broken_when_quiet(scope.store.empty, [], True)
@@ -260,7 +260,7 @@ def test_an_edge_without_a_row_and_a_wrong_count_are_noticed() -> None:
 def first_of(scope: RelationScope, name: str) -> Any:
     """A step of the request of this name, as the checks see one."""
     tasks = {scope.programs.places[task.place].program.name: task for task in scope.first.tasks}
-    step = Step(tasks[name], StepKind.DONE, begins=False)
+    step = Step(tasks[name], Fate.DONE, begins=False)
     return scope.steps.take(scope.first, step)[1]
 
 
@@ -301,7 +301,7 @@ def test_an_edit_undone_a_post_that_is_back_and_an_untrue_answer_are_noticed() -
         for task in scope.first.tasks
         if scope.programs.places[task.place].program.name == "edit at 1"
     )
-    edited = scope.steps.take(scope.first, Step(task, StepKind.DONE, begins=False))[1]
+    edited = scope.steps.take(scope.first, Step(task, Fate.DONE, begins=False))[1]
     assert scope.remember(None, edited) == (None, "")
 
     def told(before: Contents, after: Contents) -> str:

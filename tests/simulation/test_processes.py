@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from proof.simulation import __main__ as simulation
-from proof.simulation.__main__ import SeedResult
+from proof.simulation.__main__ import SeedRun
 
 
 def instead(monkeypatch: pytest.MonkeyPatch, run: Any) -> None:
@@ -24,10 +24,10 @@ def instead(monkeypatch: pytest.MonkeyPatch, run: Any) -> None:
 def test_a_process_that_is_killed_ends_the_command_and_the_seeds_under_way_are_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def run(seed: int, _kind: object) -> SeedResult:
+    def run(seed: int, _kind: object) -> SeedRun:
         if seed == 17:
             os.kill(os.getpid(), signal.SIGKILL)
-        return SeedResult(seed, "ordinary", "boto3")
+        return SeedRun(seed, "ordinary", "boto3")
 
     instead(monkeypatch, run)
     command = ["simulation", "--start", "10", "--seeds", "30", "--jobs", "2"]
@@ -44,11 +44,11 @@ def test_a_process_that_is_killed_ends_the_command_and_the_seeds_under_way_are_n
 def test_nobody_goes_on_with_a_seed_whose_result_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def run(seed: int, _kind: object) -> SeedResult:
+    def run(seed: int, _kind: object) -> SeedRun:
         if seed > 0:
             time.sleep(60)  # it is killed meanwhile, also on a busy machine
             (tmp_path / "went on").touch()
-        return SeedResult(seed, "ordinary", "boto3")
+        return SeedRun(seed, "ordinary", "boto3")
 
     instead(monkeypatch, run)
     results = simulation.run_all(range(9), 2)

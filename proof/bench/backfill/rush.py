@@ -8,7 +8,7 @@ from functools import partial
 
 from fanfold import clock, names
 from fanfold_cli.cost.prices import PRICES
-from proof.bench.backfill.system import Follows, Way
+from proof.bench.backfill.system import Follows
 from proof.model.dynamodb.capacity import READ, Limits, Resource
 from proof.simulation.timed.system import PUBLISHER
 from proof.simulation.timed.tables import FOLLOWER, follow, make_up_followers
@@ -62,9 +62,9 @@ class RushResult:
         return PRICES.dynamodb(writes=self.entries, reads=self.read_units)
 
 
-def rush(plan: RushPlan, *, way: Way | None = None, is_on: bool = True) -> RushResult:
+def rush(plan: RushPlan, *, is_on: bool = True) -> RushResult:
     """Let the rush come, unless it is not on, and publish and follow others beside it."""
-    system = Follows(plan.capacity, plan.limits, way=way)
+    system = Follows(plan.capacity, plan.limits)
     scheduler, half = system.scheduler, plan.seconds / 2
     small = {f"ada{number:05d}": f"9057{number:05d}" for number in range(PUBLISHES)}
     begun = {post: half + plan.apart_seconds * number for number, post in enumerate(small.values())}

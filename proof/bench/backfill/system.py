@@ -195,11 +195,11 @@ class Follows(System):
             backfills=self.way.posts > 0,
         )
 
-    def post_before(self, publisher_id: str, count: int = OLD_POSTS) -> None:
+    def post_before(self, publisher_id: str) -> None:
         """Give a publisher older posts, at no cost and without followers."""
         client: Any = dynamodb.Client(self.database, validates=False)
         self.database.meter = None
-        for number in range(count):
+        for number in range(OLD_POSTS):
             now_ms = self.scheduler.clock.now_ms() - 3_600_000 + number
             at = times.to_text(now_ms)
             post = Post(

@@ -89,9 +89,9 @@ def _ask(world: ChannelWorld, container: Container, number: int, seen: dict[int,
     raise RuntimeError(f"A container did not show the post within {PATIENCE_SECONDS:g} s.")
 
 
-def promoted(seed: int = 0) -> Promoted:
+def promoted() -> Promoted:
     """Publish twice for one who is the 64th to be promoted by PLAN."""
-    world, publisher = ChannelWorld(CAPACITY, seed=seed), PUBLISHERS[-1]
+    world, publisher = ChannelWorld(CAPACITY, seed=0), PUBLISHERS[-1]
     with world.running():
         world.promote(*PUBLISHERS[:-1])
         world.make_celebrity(publisher)

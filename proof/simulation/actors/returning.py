@@ -67,9 +67,8 @@ def publish_by_queue(world: LongWorld, wanted: WantedPost, ref_id: str) -> None:
     requests.send(world, content, first_sent_ms=first)
     # The queue's time of it, which may be rounded up or down, or the one that it is told.
     sent = Between(now - 1, world.clock.now_ms() + 1) if first is None else Between(first, first)
-    world.attempts.append(
-        IdAttempt("send", wanted.publisher, ref_id, sent, sent=now, wanted=wanted)
-    )
+    attempt = IdAttempt("send", wanted.publisher, ref_id, sent, sent=now, wanted=wanted)
+    world.attempts.append(attempt)
 
 
 def _times_of(wanted: WantedPost) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from proof.simulation.exhaustive import deliveries, posts, relations
 from proof.simulation.exhaustive.doors import Sizes, installed
 from proof.simulation.exhaustive.scopes import Scope
 from proof.simulation.exhaustive.search import SearchResult, follow, numbered, search
-from proof.simulation.exhaustive.states import Happened, Step, StepKind
+from proof.simulation.exhaustive.states import Fate, Happened, Step
 
 SHOWN_CHARS = 120  # of a request or an answer
 
@@ -113,7 +113,7 @@ def _told(scope: Scope, step: Step, happened: Happened) -> str:
     end = ""
     if happened.end is not None:
         end = " and fails" if happened.end.is_failure else " and ends"
-    fault = f" [{step.kind.value}]" if step.kind is not StepKind.DONE else ""
+    fault = f" [{step.kind.value}]" if step.kind is not Fate.DONE else ""
     change = "" if happened.before == happened.after else " *"
     return (
         f"{happened.program.name:24} {call.operation if call else 'nothing'}{change}{fault}{end}  "

@@ -12,7 +12,7 @@ from fanfold import contract, names
 from proof.model.clock import START_MS
 from proof.simulation.exhaustive.calls import number_of
 from proof.simulation.exhaustive.doors import Program, Programs, Sizes
-from proof.simulation.exhaustive.states import Happened, Letter, State, Step, StepKind, Task
+from proof.simulation.exhaustive.states import Fate, Happened, Letter, State, Step, Task
 from proof.simulation.exhaustive.steps import QUEUES, Steps
 from proof.simulation.exhaustive.store import Contents, Store
 
@@ -87,9 +87,7 @@ class Scope(ABC):
         state = self._state([Task(place.number, letter)])
         end: Any = None
         while state.tasks:
-            state, happened = self.steps.take(
-                state, Step(state.tasks[0], StepKind.DONE, begins=False)
-            )
+            state, happened = self.steps.take(state, Step(state.tasks[0], Fate.DONE, begins=False))
             end = happened.end
         self.contents = state.contents
         self.letters = [self.steps.letters[number] for number in state.letters]

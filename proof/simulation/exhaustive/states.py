@@ -15,7 +15,7 @@ from proof.simulation.exhaustive.doors import Program, ProgramPlace
 from proof.simulation.exhaustive.store import Contents
 
 
-class StepKind(Enum):
+class Fate(Enum):
     """What happens to a call. All but the first two are faults."""
 
     DONE = ""
@@ -29,7 +29,7 @@ class StepKind(Enum):
     COPIED = "and a copy of the message stays"
 
 
-FREE = frozenset({StepKind.DONE, StepKind.STALE})
+FREE = frozenset({Fate.DONE, Fate.STALE})
 
 
 class Letter(NamedTuple):
@@ -70,7 +70,7 @@ class Step(NamedTuple):
     """One call: the next one of a task, or the first one of a worker that takes a letter."""
 
     task: Task
-    kind: StepKind
+    kind: Fate
     begins: bool
 
 

@@ -15,11 +15,11 @@ from proof.simulation.exhaustive.doors import Program, Programs
 from proof.simulation.exhaustive.states import (
     FREE,
     LOST,
+    Fate,
     Happened,
     Letter,
     State,
     Step,
-    StepKind,
     Task,
     throttled,
     unprocessed,
@@ -80,25 +80,20 @@ class Steps:
 
     def _of(self, task: Task, state: State, *, begins: bool) -> Iterator[Step]:
         call = self.programs.places[task.place].call
-        yield Step(task, StepKind.DONE, begins)
+        yield Step(task, Fate.DONE, begins)
         if call is None:  # a worker that ends without any
             return
         if "IndexName" in call.request and self._is_stale(state, call):
-            yield Step(task, StepKind.STALE, begins)
+            yield Step(task, Fate.STALE, begins)
         if state.faults:
-            for kind in (
-                StepKind.DIES_BEFORE,
-                StepKind.DIES_AFTER,
-                StepKind.LOST,
-                StepKind.THROTTLED,
-            ):
+            for kind in (Fate.DIES_BEFORE, Fate.DIES_AFTER, Fate.LOST, Fate.THROTTLED):
                 yield Step(task, kind, begins)
             if call.service != "lambda":
-                yield Step(task, StepKind.TWICE, begins)
+                yield Step(task, Fate.TWICE, begins)
             if "batch" in call.operation:
-                yield Step(task, StepKind.UNPROCESSED, begins)
+                yield Step(task, Fate.UNPROCESSED, begins)
             if begins:
-                yield Step(task, StepKind.COPIED, begins)
+                yield Step(task, Fate.COPIED, begins)
 
     def _is_quiet(self, task: Task, state: State) -> bool:
         """Whether the next call concerns nobody else, so that it may as well come first.
@@ -163,14 +158,14 @@ class Steps:
         letter = self.letters.get(task.letter)
         if step.begins:
             letters.remove(task.letter)
-            if kind is StepKind.COPIED:
+            if kind is Fate.COPIED:
                 assert letter is not None
                 letters.append(self.keep(letter._replace(copy=letter.copy + 1)))
         else:
             tasks.remove(task)
         contents, answer = state.contents, None
-        if call and kind not in (StepKind.DIES_BEFORE, StepKind.THROTTLED, StepKind.UNPROCESSED):
-            for _ in range(2 if kind is StepKind.TWICE else 1):
+        if call and kind not in (Fate.DIES_BEFORE, Fate.THROTTLED, Fate.UNPROCESSED):
+            for _ in range(2 if kind is Fate.TWICE else 1):
                 effect = self.store.apply(contents, call)
                 if effect.contents != contents:
                     self._note_written(contents, effect.contents)
@@ -178,7 +173,7 @@ class Steps:
                 letters += (self._sent(sent, program) for sent in effect.sent)
         if call:
             answer = self._answer(call, kind) or answer
-        died = kind in (StepKind.DIES_BEFORE, StepKind.DIES_AFTER)
+        died = kind in (Fate.DIES_BEFORE, Fate.DIES_AFTER)
         end, is_acknowledged = None, False
         if not died:
             after = self.programs.after(place, answer) if answer else place
@@ -211,16 +206,16 @@ class Steps:
         )
         return after_step, happened
 
-    def _answer(self, call: AwsCall, kind: StepKind) -> CallAnswer | None:
+    def _answer(self, call: AwsCall, kind: Fate) -> CallAnswer | None:
         """What the caller hears, if that is not the service's answer."""
         match kind:
-            case StepKind.THROTTLED:
+            case Fate.THROTTLED:
                 return throttled(call)
-            case StepKind.UNPROCESSED:
+            case Fate.UNPROCESSED:
                 return unprocessed(call)
-            case StepKind.LOST:
+            case Fate.LOST:
                 return LOST
-            case StepKind.STALE:
+            case Fate.STALE:
                 return self.store.apply(self.stale, call).answer
         return None
 

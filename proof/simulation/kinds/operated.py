@@ -123,14 +123,9 @@ def only_letters_that_break_the_contract_are_left(found: Evidence) -> Iterator[s
             yield f"A dead letter of {queue.name} is left: {message.body[:80]}."
 
 
-KIND = Kind(
-    "operated",
-    0.08,
-    live,
-    (
-        *CHECKS,
-        the_doctor_finds_only_what_accidents_did,
-        the_doctor_finds_nothing_after_its_repair,
-        only_letters_that_break_the_contract_are_left,
-    ),
+OF_OPERATORS = (
+    the_doctor_finds_only_what_accidents_did,
+    the_doctor_finds_nothing_after_its_repair,
+    only_letters_that_break_the_contract_are_left,
 )
+KIND = Kind("operated", 0.08, live, (*CHECKS, *OF_OPERATORS))

@@ -103,9 +103,8 @@ def contradictions(
             yield what
 
 
-# Where some twenty requests of a relation are open at once, any order of any of them is possible.
-# This number of states takes a second and 100 MB. One run in ten thousand has more, and would take
-# all memory.
+# Some twenty requests of a relation that are open at once have any order. This number of states
+# takes a second and 100 MB; one run in ten thousand has more, and would take all memory.
 MOST_STATES = 100_000
 
 # The phases of one instant. Intervals are closed, but for those `throughout`.

@@ -4,10 +4,10 @@ from fanfold import names
 from proof.model.dynamodb.tables import IndexSchema, KeySchema, TableSchema
 
 
-def schema_of(table: names.Table, name: str | None = None) -> TableSchema:
-    """The schema of one of the product's tables, under its physical name."""
+def schema_of(table: names.Table) -> TableSchema:
+    """The schema of one of the product's tables."""
     return TableSchema(
-        name or table.name,
+        table.name,
         KeySchema(table.partition_key, table.sort_key),
         tuple(
             IndexSchema(index.name, KeySchema(index.partition_key, index.sort_key))
