@@ -49,7 +49,7 @@ def damage_edges(
         else:
             row, version = {}, random.randint(1, MAX_VERSION)
             user, publisher = random.choice((*users, "stranger")), random.choice(publishers)
-        world.harmed.begins((user, publisher), world.clock.now_ms())
+        world.damage.begins((user, publisher), world.clock.now_ms())
         with suppress(ClientError):  # throttled: there was no accident
             if row and random.random() < 0.5:
                 key = {name: row[name] for name in ("shard_id", "edge")}

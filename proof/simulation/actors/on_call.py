@@ -138,7 +138,7 @@ def examine(world: World, random: Random) -> None:
     for _ in range(random.randint(1, 2)):
         begun_ms = world.clock.now_ms()
         if repeat(world, random, repair, times=3):
-            world.harmed.is_repaired(begun_ms, world.clock.now_ms())
+            world.damage.is_repaired(begun_ms, world.clock.now_ms())
             world.history.repaired(begun_ms, world.clock.now_ms())
 
 
@@ -204,11 +204,11 @@ def settle(
         elif file.exists():
             repeat(world, random, partial(dlq.restore, file=file))
     _empty(world, random)
-    if world.harmed.is_ledger_restored:
+    if world.damage.is_ledger_restored:
         drop_what_is_left(world, random, folder)
     run(world, random, partial(doctor.doctor, whole=True))
     world.first_examination = world.examined
-    world.harmed.known = world.harmed.lasting() | world.harmed.unrelated
+    world.damage.known = world.damage.lasting() | world.damage.unrelated
     examine(world, random)
 
 

@@ -57,11 +57,11 @@ def restore_a_table(world: World, random: Random) -> None:
     if names.FANOUTS in tables:
         _publish_again(world)
     if names.PUBLISHERS in tables:
-        world.harmed.are_rates_restored = True
+        world.damage.are_rates_restored = True
         world.scheduler.sleep(REMEMBERED_SECONDS)
     begun_ms = world.clock.now_ms()
     if repeat(world, random, on_call.repair, times=PATIENCE):
-        world.harmed.is_repaired(begun_ms, world.clock.now_ms())
+        world.damage.is_repaired(begun_ms, world.clock.now_ms())
         world.history.repaired(begun_ms, world.clock.now_ms())
     for lane in PAUSED:
         repeat(world, random, partial(pause.resume, lane=lane), times=PATIENCE)
@@ -102,9 +102,9 @@ def _note_follows(undone: _Undone) -> None:
     for key in undone.changed:
         row = undone.now.get(key) or undone.then[key]
         pair = user, _ = row["user_id"]["S"], row["publisher_id"]["S"]
-        world.harmed.undone.add(pair)
+        world.damage.undone.add(pair)
         did, does = (_follows(rows.get(key)) for rows in (undone.now, undone.then))
-        world.harmed.miscounted[user] += did - does
+        world.damage.miscounted[user] += did - does
         relation, restored = world.history.relations[pair], Asked(does, now_ms, is_import=True)
         # Messages may have an effect again: later requests are forgotten.
         relation.requests += [
@@ -128,8 +128,8 @@ def _note_counts(undone: _Undone) -> None:
         was, count = (
             get_number(rows.get(key, {}), "follows") for rows in (undone.now, undone.then)
         )
-        undone.world.harmed.miscounted[row["user_id"]["S"]] += count - was
-        undone.world.harmed.unmarked.add(row["user_id"]["S"])
+        undone.world.damage.miscounted[row["user_id"]["S"]] += count - was
+        undone.world.damage.unmarked.add(row["user_id"]["S"])
 
 
 def _note_levels(undone: _Undone) -> None:
@@ -145,12 +145,12 @@ def _note_entries(undone: _Undone) -> None:
         if key not in undone.then:
             entry = undone.now[key]
             ref_id = split_sort_key(entry["sort_key"]["S"])[1]
-            undone.world.harmed.lost_entries.add((entry["user_id"]["S"], ref_id))
+            undone.world.damage.lost_entries.add((entry["user_id"]["S"], ref_id))
 
 
 def _note_deliveries(undone: _Undone) -> None:
     """An operator's end of a delivery may be undone."""
-    undone.world.harmed.is_ledger_restored = True
+    undone.world.damage.is_ledger_restored = True
     for ref_id in undone.world.abandoned:
         undone.world.abandoned[ref_id] = False
 

@@ -264,7 +264,7 @@ class Evidence:
                     found.append(Sighting(begun_ms, ended_ms, True, what=publish.ref_id))
             elif self.is_due(publish) and not self.is_in_channel(publish.ref_id):
                 ended_ms = max(begun_ms, self._completed_ms(user, publish.ref_id))
-                if not self.world.harmed.touches((user, publisher), begun_ms, ended_ms):
+                if not self.world.damage.touches((user, publisher), begun_ms, ended_ms):
                     found.append(Sighting(begun_ms, ended_ms, False, what=publish.ref_id))
         return found
 
@@ -276,14 +276,14 @@ class Evidence:
         """
         observer = self.world.observer
         first_ms = observer.completed_ms.get(ref_id, self.seen.at_ms)
-        if (user, ref_id) in self.world.harmed.lost_entries:
+        if (user, ref_id) in self.world.damage.lost_entries:
             return observer.completed_last_ms.get(ref_id, first_ms)
         return first_ms
 
     def _has_other_edge(self, pair: Pair, begun_ms: float, ended_ms: float) -> bool:
         """Whether there may have been an edge that nobody asked for: put late, or by accident."""
         is_late = self.history.relations[pair].has_late_edge(begun_ms, ended_ms)
-        return is_late or self.world.harmed.touches(pair, begun_ms, ended_ms)
+        return is_late or self.world.damage.touches(pair, begun_ms, ended_ms)
 
     @cached_property
     def _by_publisher(self) -> dict[str, list[Publish]]:
@@ -312,7 +312,7 @@ class Evidence:
         """Whether a user ever asked to follow, or has an edge by accident."""
         relation = self.history.relations.get(pair)
         has_asked = relation is not None and any(request.follows for request in relation.requests)
-        return has_asked or self.world.harmed.touches(pair, publish.begun_ms, self.seen.at_ms)
+        return has_asked or self.world.damage.touches(pair, publish.begun_ms, self.seen.at_ms)
 
     def is_sure(self, pair: Pair, sighting: Sighting) -> bool:
         """Whether the requests alone contradict a sighting, without the other sightings."""
@@ -338,7 +338,7 @@ class Evidence:
         )
         until_ms = max(observer.completed_last_ms[ref_id], max(written, default=0.0))
         begun_ms, publisher = publish.begun_ms, publish.publisher
-        return self.world.harmed.touches_any(publisher, begun_ms, until_ms) or any(
+        return self.world.damage.touches_any(publisher, begun_ms, until_ms) or any(
             relation.may_have_changed(begun_ms, until_ms)
             for pair, relation in self.history.relations.items()
             if pair[1] == publisher

@@ -61,6 +61,6 @@ def edges_agree_with_the_lists_of_follows(found: Evidence) -> Iterator[str]:
     for row in world.rows(names.READERS):
         user = row["user_id"]["S"]
         # The doctor counts nothing: after a restore a count is off by what was undone.
-        count = len(found.seen.following.get(user, ())) + world.harmed.miscounted[user]
+        count = len(found.seen.following.get(user, ())) + world.damage.miscounted[user]
         if get_number(row, "follows") != count:
             yield f"The count of follows of {user} is not {count}."

@@ -48,7 +48,7 @@ def nobody_publishes_over_http_faster_than_the_rate(found: Evidence) -> Iterator
     A row of the publishers table that was restored has forgotten some.
     """
     world = found.world
-    if world.harmed.are_rates_restored:
+    if world.damage.are_rates_restored:
         return
     accepted: dict[str, list[int]] = defaultdict(list)
     for publish in found.publishes.values():

@@ -121,7 +121,7 @@ def follows_are_kept(found: Evidence) -> Iterator[str]:
         (row["user_id"]["S"], row["publisher_id"]["S"]): row
         for row in found.world.rows(names.FOLLOWING)
     }
-    known = {*rows, *found.world.harmed.undone}
+    known = {*rows, *found.world.damage.undone}
     for each in found.history.of("follow", "unfollow"):
         is_recent = now_ms - each.ended_ms < TOMBSTONE_SECONDS * 1000
         has_row = (each.user, each.subject) in known

@@ -10,7 +10,7 @@ Pair = tuple[str, str]  # user, publisher
 
 
 @dataclass
-class Harm:
+class Damage:
     """What accidents did to edges, until a repair that began later was done."""
 
     # By user, how many follows more than the rows the count says: rows or counts were restored.

@@ -103,7 +103,7 @@ def the_doctor_finds_nothing_after_its_repair(found: Evidence) -> Iterator[str]:
 
 def the_doctor_finds_only_what_accidents_did(found: Evidence) -> Iterator[str]:
     """Its first examination in the calm: all else, the functions and an import have mended."""
-    known, report = found.world.harmed.known, found.world.first_examination
+    known, report = found.world.damage.known, found.world.first_examination
     for snapshot in report.examples:
         if snapshot.pair not in known:
             yield f"The doctor finds {snapshot.pair} {snapshot.difference}, without an accident."

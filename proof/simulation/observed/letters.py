@@ -88,7 +88,7 @@ class Letters:
             self.lost.append((line["body"], first_ms))
             content = content_of(line["body"])
             if content.get("type") == contract.RELATION_SETTLE:
-                self.world.harmed.unrelated.add((content["user_id"], content["publisher_id"]))
+                self.world.damage.unrelated.add((content["user_id"], content["publisher_id"]))
 
 
 def read(file: Path) -> list[dict[str, Any]]:

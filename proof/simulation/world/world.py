@@ -31,7 +31,7 @@ from proof.model.sqs.client import Queues
 from proof.model.sqs.messages import Message
 from proof.model.sqs.queues import Hooks as QueueHooks
 from proof.simulation.clients.history import History
-from proof.simulation.faults.damage import Harm
+from proof.simulation.faults.damage import Damage
 from proof.simulation.faults.faults import Faults, HotPartitions, crowd
 from proof.simulation.observed.channels import ObservedChannels
 from proof.simulation.observed.letters import Letters
@@ -151,7 +151,7 @@ class World:
         self.is_ended_by_hand = self.ended_by_hand.random() < ENDED_BY_HAND
         self.abandoned: dict[str, bool] = {}
         self.letters = Letters(self)
-        self.harmed = Harm()
+        self.damage = Damage()
         self.has_operators = False
         # Some have room for few marks, so that readers come to the bounds.
         marked = Random(f"{self.seed} marks")

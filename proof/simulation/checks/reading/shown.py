@@ -89,9 +89,9 @@ def is_hidden(found: Evidence, pair: Pair, begun_ms: float, ended_ms: float) -> 
 
 def is_excused(found: Evidence, pair: Pair) -> bool:
     """Whether an accident or a restore changed what is shown: edges without a follow, or marks."""
-    harmed = found.world.harmed
-    was_touched = harmed.touches(pair, -math.inf, math.inf)
-    return was_touched or pair in harmed.undone or pair[0] in harmed.unmarked
+    damage = found.world.damage
+    was_touched = damage.touches(pair, -math.inf, math.inf)
+    return was_touched or pair in damage.undone or pair[0] in damage.unmarked
 
 
 def due_entries(found: Evidence, user: str) -> list[tuple[str, str, float]]:
@@ -99,7 +99,7 @@ def due_entries(found: Evidence, user: str) -> list[tuple[str, str, float]]:
     return [
         (each.sort_key, each.publisher, each.must_ms + LAG_MS)
         for each in found.landed.get(user, ())
-        if (user, each.ref_id) not in found.world.harmed.lost_entries
+        if (user, each.ref_id) not in found.world.damage.lost_entries
         and not found.history.tried_to_retract(each.ref_id)
     ]
 

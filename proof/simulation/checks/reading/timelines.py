@@ -40,7 +40,7 @@ def every_reading_shows_what_it_should(found: Evidence) -> Iterator[str]:
         if len(set(refs)) != len(refs):
             yield f"{user} sees a post twice: {refs}."
         for ref_id in refs:
-            is_lost = (user, ref_id) in found.world.harmed.lost_entries
+            is_lost = (user, ref_id) in found.world.damage.lost_entries
             if not (is_lost or found.may_read(user, ref_id)):
                 yield f"{user} sees {ref_id}, and has no entry of it."
         for page in pages:

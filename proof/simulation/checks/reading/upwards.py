@@ -56,7 +56,7 @@ def _entries(found: Evidence, climb: Climb) -> Iterator[str]:
     are_told_apart = len(hashes) == len(keys)
     for key, ref_id in keys.items():
         # Two keys of one hash may be shown again; what a restore has lost may come again.
-        if hashes[hashed(key)] > 1 or (user, ref_id) in found.world.harmed.lost_entries:
+        if hashes[hashed(key)] > 1 or (user, ref_id) in found.world.damage.lost_entries:
             continue
         is_never_hidden = found.history.is_never_hidden(user, landed[key].publisher)
         # A channel that is hidden for a while is not looked at: it is new when it is shown again.
