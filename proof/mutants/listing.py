@@ -26,7 +26,7 @@ _HEAD = """\
 # the `@kind` that may follow. The others are named for the function and for what is changed.
 """
 
-# By what they take, a second to half a minute each.
+# Ordered by the time that they take, a second to half a minute each.
 _FANOUT = ("backlog", "status", "plan", "deliver", "ledger", "pacing", "policy", "resume")
 _PIPELINE = ("transports", "status", "expiry", "abandon", "publish", "pipeline", "sweep")
 _FOLLOWS = ("edges", "following", "follow_stores", "ring", "sharding", "ring_reader")

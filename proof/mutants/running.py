@@ -43,7 +43,7 @@ OPTIONS = (
 )
 # A mutant may never end. The slowest file takes a tenth of this.
 TEST_SECONDS = 300.0
-# Of the test that noticed it the last time.
+# A limit for the test that noticed it the last time.
 KNOWN_SECONDS = 30.0
 # A guard that none of these seeds misses is untested; the others were asked of tests before.
 GUARD_SEEDS, SEEDS = 500, 100

@@ -24,7 +24,7 @@ COPYLEFT = {
 }
 # What older metadata says in words.
 IN_WORDS = {"Apache License 2.0": "Apache-2.0", "Dual License": "Apache-2.0 OR BSD-3-Clause"}
-# Of the libraries in pycurl's wheel, by the beginning of the file's name: from their sources.
+# Licences of the libraries in pycurl's wheel, by the beginning of the file's name.
 LIBRARIES = {
     "libbrotlicommon": "MIT",
     "libbrotlidec": "MIT",

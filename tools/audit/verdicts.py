@@ -13,7 +13,7 @@ _NAMED = 5
 
 
 class Verdict(NamedTuple):
-    """Of one lock: the faults that are known, or why they could not be looked up."""
+    """The known faults of one lock, or why they could not be looked up."""
 
     what: str
     faults: tuple[str, ...] = ()

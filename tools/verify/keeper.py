@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Of <sys/prctl.h>.
+# From <sys/prctl.h>.
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 

@@ -27,7 +27,7 @@ PROSE = (".ci", ".github", "*.md")
 # What the other tests are about.
 MUTANTS = "proof/mutants"
 UNIT, BENCHES = ("tests/unit", MUTANTS), ("tests/bench", "proof/bench")
-# Of simulated worlds, what no bench and no other test uses.
+# What only simulated worlds use: no bench and no other test does.
 SEEDS_ALONE = (
     "tests/simulation",
     *(f"proof/simulation/{each}" for each in ("actors", "checks", "exhaustive", "kinds")),

@@ -137,7 +137,7 @@ def _is_over(system: Follows, plan: RushPlan) -> bool:
 
 
 def _read_units(system: Follows) -> float:
-    """Of outboxes and of entries that were looked for, and one for the row of each first pass."""
+    """Read units of outboxes and of entries, and one for the row of each first pass."""
     resources = (Resource(names.POSTS.name, names.OUTBOX.name), Resource(names.TIMELINES.name))
     spent = sum(float(system.meter.units[resource, READ]) for resource in resources)
     return spent + len(system.waits)

@@ -57,7 +57,7 @@ from proof.simulation.timed.tasks import Threads
 from proof.simulation.world.scheduler import Scheduler
 from proof.simulation.world.schemas import schema_of
 
-# Of a fan-out of one segment, and of each segment otherwise: the estimate that PLAN makes of the
+# Followers of one segment, alone in its fan-out or one of several. PLAN's estimate of the
 # whole is off by a few percent, and must not give another number of segments.
 SMALL_FOLLOWERS, FOLLOWERS_A_SEGMENT = 20, SEGMENT_FOLLOWERS * 3 // 4
 # What a run of SWEEP has of its time; its door keeps the rest.
@@ -66,7 +66,7 @@ RUN_SECONDS = names.SWEEP.seconds - 10
 
 @dataclass(frozen=True)
 class Writes:
-    """In the place of a transport: a segment takes so long."""
+    """Stands in for a transport: each segment takes a fixed time."""
 
     scheduler: Scheduler
     seconds: float

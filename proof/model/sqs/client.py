@@ -159,7 +159,7 @@ def get_queue_attributes(queues: Queues, request: Request) -> Answer:
 
 
 def set_queue_attributes(queues: Queues, request: Request) -> Answer:
-    """Of those that it can change: how long messages are hidden, delayed and kept."""
+    """The attributes that it can change: how long messages are hidden, delayed and kept."""
     queue = queues.queue(request["QueueUrl"])
     for name, value in request["Attributes"].items():
         if name not in CHANGEABLE:

@@ -95,7 +95,7 @@ class Seen:
     following: dict[str, list[str]] = field(default_factory=dict)  # publishers by user
     status: dict[str, dict[str, Any] | None] = field(default_factory=dict)  # by `ref_id`
     muted: dict[str, set[str]] = field(default_factory=dict)  # publishers by user
-    # By user what is unread, the marker, and the sort keys of all entries, without content.
+    # What is unread by user, the marker, and the sort keys of all entries, without content.
     unread: dict[str, tuple[UnreadAnswer, str, list[str]]] = field(default_factory=dict)
 
     def visible(self, user: str) -> set[str]:
@@ -142,7 +142,7 @@ class Evidence:
 
     @cached_property
     def landed(self) -> dict[str, list[Landed]]:
-        """By user, each entry that was ever theirs, or in a channel that they may have followed."""
+        """Each user's entries: ever theirs, or in a channel that they may have followed."""
         observer, channels = self.world.observer, self.world.channels
         # "While the head is throttled, for ten": batches leave it unprocessed then.
         may_be_throttled = self.world.faults.rates["partial"] > 0

@@ -60,7 +60,7 @@ class Edits:
         return edit
 
     def of(self, ref_id: str, user: str) -> list[Edit]:
-        """Those of a user that may have had their effect."""
+        """The edits of a user that may have had their effect."""
         return [
             each for each in self.by_post.get(ref_id, ()) if each.user == user and each.is_possible
         ]

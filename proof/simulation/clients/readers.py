@@ -52,7 +52,7 @@ class UnreadAnswer:
 class ReaderHistory:
     """All that readers were answered in a run."""
 
-    # By user and publisher; a request to follow stands for one to mute.
+    # Mutes by user and publisher, as `Asked`: to follow stands for to mute.
     mutes: dict[tuple[str, str], list[Asked]] = field(default_factory=lambda: defaultdict(list))
     ids: list[list[Page]] = field(default_factory=list)  # the pages of readings without content
     listings: list[Listing] = field(default_factory=list)

@@ -13,7 +13,7 @@ Pair = tuple[str, str]  # user, publisher
 class Damage:
     """What accidents did to edges, until a repair that began later was done."""
 
-    # By user, how many follows more than the rows the count says: rows or counts were restored.
+    # How many more follows a user's count says than there are rows: one of them was restored.
     miscounted: Counter[str] = field(default_factory=Counter)
     is_ledger_restored: bool = False
     are_rates_restored: bool = False

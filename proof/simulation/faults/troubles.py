@@ -10,7 +10,7 @@ from proof.model import errors
 from proof.model.errors import Refused
 from proof.simulation.world.aws_clients import running, tables_of
 
-# By service: errors that pass, and errors that stay until somebody acts.
+# Errors by service: some pass, others stay until somebody acts.
 THROTTLES = {
     "dynamodb": ("ProvisionedThroughputExceededException", 400),
     "sqs": ("RequestThrottled", 403),

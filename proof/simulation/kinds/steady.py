@@ -37,7 +37,7 @@ IDLE_MINUTES = 15
 AFTER_MINUTES = 15
 # Open fan-outs of others: a run of SWEEP reads three rows.
 CROWD_OPEN = 36
-# Of the celebrity, who has ten segments and more.
+# Followers of the celebrity, who has ten segments and more.
 FANS = 24
 
 
@@ -155,7 +155,7 @@ def brownout(it: Steady) -> None:
     errors = _ever(it.random.choice((THROTTLES, FAILURES)))
     table, rate = it.random.choice(names.TABLES), it.random.choice((1.0, 1.0, 0.8))
     found = it.trouble(table, errors, rate)
-    # Of timelines half an hour is ten thousand calls already.
+    # Half an hour without timelines is ten thousand calls already.
     most = 35 if table is names.TIMELINES else 90
     it.act(lambda: it.last([found], it.random.uniform(20, most)))
 
@@ -265,7 +265,7 @@ def crowded_ledger(it: Steady) -> None:
     world = it.world
     ledger = Ledger(world.dynamodb, names.FANOUTS.name)  # type: ignore[arg-type]
     begun_ms = world.clock.now_ms() - 3_600_000
-    # Nothing is silent that changes in the future.
+    # A fan-out that changes in the future is never silent.
     busy = times.to_text(world.clock.now_ms() + 86_400_000)
     for number in range(CROWD_OPEN):
         fanout_id = f"-{number}"

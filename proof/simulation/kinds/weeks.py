@@ -42,7 +42,7 @@ AROUND_SECONDS = (-3_600.0, -1.0, 0.0, 1.0, 3_600.0, DAY_SECONDS, 2 * DAY_SECOND
 
 # The share of worlds in which users turn away from publishers on most days.
 HIDES = 0.5
-# Of them, the share in which users also mute.
+# The share of them in which users also mute.
 MUTES = 0.4
 
 # The share of worlds of a stage with channels, and what it has of them.

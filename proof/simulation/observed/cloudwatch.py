@@ -49,7 +49,7 @@ def alarms() -> dict[str, Alarm]:
 
 @cache
 def watching() -> dict[Key, list[tuple[str, Watched]]]:
-    """By metric, the alarms that watch it."""
+    """The alarms that watch each metric."""
     found: dict[Key, list[tuple[str, Watched]]] = defaultdict(list)
     for name, alarm in alarms().items():
         for each in alarm.metrics.values():

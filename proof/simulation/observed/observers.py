@@ -78,7 +78,7 @@ class Observer:
 
     world: World
     violations: list[str] = field(default_factory=list)
-    # Of each relation, when its row began to say that the user follows (true), and ended it.
+    # When the row of each relation began to say that the user follows (true), and ended it.
     changes: dict[Pair, list[RowChange]] = field(default_factory=lambda: defaultdict(list))
     levels: ObservedLevels = field(default_factory=ObservedLevels)
     sweeps: Sweeps = field(init=False)
@@ -96,13 +96,13 @@ class Observer:
     # By user and sort key: how often a fan-out wrote an entry, and RELATE after a follow.
     written: Counter[tuple[str, str]] = field(default_factory=Counter)
     filled: Counter[tuple[str, str]] = field(default_factory=Counter)
-    # Of those that RELATE was the first to write, when its invocation began.
+    # When the invocation of RELATE began that was the first to write an entry.
     filled_since_ms: dict[tuple[str, str], float] = field(default_factory=dict)
     retracted: dict[str, int] = field(default_factory=dict)  # a post's turn, by `ref_id`
     repairs: int = 0  # writes and messages of SWEEP
     puts: int = 0  # entries that fan-outs asked to put, counted at every attempt
     was_planned_twice: bool = False
-    # By fan-out, the tasks of PLAN that wrote its entries or fixed its plan.
+    # The tasks of PLAN that wrote a fan-out's entries or fixed its plan.
     planners: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     one_hops: OneHops = field(init=False)
     at_once: set[str] = field(default_factory=set)  # fan-outs that were completed without a plan

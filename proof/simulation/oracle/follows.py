@@ -51,7 +51,7 @@ class Asked:
 
     @property
     def heeded_ms(self) -> float:
-        """From when on deliveries surely heed it."""
+        """When deliveries begin to heed it for sure."""
         return self.ended if math.isnan(self.seen_by) else self.seen_by
 
     def __str__(self) -> str:
@@ -136,7 +136,7 @@ class _Search:
         self.pinned: dict[int, bool] = {}  # by open sighting `throughout`, its state
         self.watched = {True: 0, False: 0}  # bits of the open sightings of this state
         self.open: dict[int, tuple[int, bool, int]] = {}  # by number: its bit, state, what is after
-        # By request, the bits of those that come after it, and of those that excuse it.
+        # The bits of the requests that come after each one, and of those that excuse it.
         self.after = [_bits(_is_after(each, one, skew_ms) for each in requests) for one in requests]
         # Each change makes the time of the row later than all before, by a millisecond at least.
         self.excuses = [
@@ -254,7 +254,7 @@ def _overtaken_ms(request: Asked) -> float:
 
 
 def _skew_ms(one: Asked, other: Asked, skew_ms: float) -> float:
-    """By how much the stamps of two requests may be off; those of messages are true."""
+    """How far the stamps of two requests may be off; those of messages are true."""
     return skew_ms * [one.is_message, other.is_message].count(False)
 
 

@@ -79,7 +79,7 @@ class IdAttempt:
     times: tuple[str, str] | None = None  # as answered: published_at, accepted_at
     is_certain: bool = True  # of a message: that it was handled at all
     retention_ms: int = 0  # at that time
-    # Of a message that was perhaps handled before: the shortest retention since it was sent.
+    # The shortest retention since a message was sent that was perhaps handled before.
     shortest_ms: float = math.inf
 
     @property

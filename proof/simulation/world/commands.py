@@ -172,7 +172,7 @@ class Simulated(Deployment):
         return OperatorClient(service, attempts, process=self.process)
 
 
-# By name, which is that of the task that runs the command.
+# Stacks by the name of the command, which is that of its task.
 _stacks: dict[str, Simulated] = {}
 
 

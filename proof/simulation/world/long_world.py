@@ -45,10 +45,10 @@ class Moment:
     at: Between
     retention_ms: int
     follows: dict[str, set[str]] = field(default_factory=dict)  # publishers by user
-    # By user: publisher, ref_id, published_at and title of each entry.
+    # Entries by user: publisher, ref_id, published_at and title.
     shown: dict[str, list[tuple[str, str, str, str]]] = field(default_factory=dict)
     muted: dict[str, set[str]] = field(default_factory=dict)  # publishers by user
-    # Of each pair somebody tried to change: what it must be now, or None if that is open.
+    # What each pair that somebody tried to change must be now, or None if that is open.
     asked_for: dict[Pair, bool | None] = field(default_factory=dict)
     asked_for_mutes: dict[Pair, bool | None] = field(default_factory=dict)
     fanouts: dict[str, Fanout] = field(default_factory=dict)

@@ -52,7 +52,7 @@ def _entries(found: Evidence, climb: Climb) -> Iterator[str]:
     hashes = Counter(map(hashed, keys))
     asked_ms = [poll.begun_ms for poll in climb.polls if poll.after]
     low = _low_mark(climb, sorted(keys, reverse=True))
-    # Of two keys of one hash, the mark may rise between them.
+    # The mark may rise between two keys of one hash.
     are_told_apart = len(hashes) == len(keys)
     for key, ref_id in keys.items():
         # Two keys of one hash may be shown again; what a restore has lost may come again.
@@ -78,7 +78,7 @@ def _entries(found: Evidence, climb: Climb) -> Iterator[str]:
 
 
 def _followed_ms(found: Evidence, user: str, publisher: str) -> float:
-    """From when on a user surely follows whom they never unfollow."""
+    """When a user who never unfollows a publisher surely follows it."""
     requests = found.history.relations[user, publisher].requests
     return min((request.ended for request in requests if request.is_due), default=math.inf)
 
