@@ -61,12 +61,17 @@ def refused(operation: str, status: int, body: bytes, kind: str = "") -> Refused
     return refusal(code)(response, operation)
 
 
-def encode(request: Mapping[str, Any]) -> bytes:
-    return json.dumps(request, separators=(",", ":"), default=_base64).encode()
-
-
 def _base64(binary: bytes) -> str:
     return b64encode(binary).decode()
+
+
+# `json.dumps` would make another one at each call.
+_encoder = json.JSONEncoder(separators=(",", ":"), default=_base64)
+
+
+def encode(request: Mapping[str, Any]) -> bytes:
+    """Write a request, or an answer; binary values become base64 text."""
+    return _encoder.encode(request).encode()
 
 
 def decode(operation: str, body: bytes) -> dict[str, Any]:

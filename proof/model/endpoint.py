@@ -108,16 +108,22 @@ def answering_from(tables: dynamodb.Client, queues: sqs.Client | None = None) ->
 
 def read_request(body: bytes) -> Any:
     """A request, whose binary values are base64 on the wire."""
-    return json.loads(body, object_hook=_with_binaries)
+    return _decoder.decode(body.decode())
 
 
 def _with_binaries(value: dict[str, Any]) -> dict[str, Any]:
+    if len(value) != 1 or not ("B" in value or "BS" in value):
+        return value
     match value:
-        case {"B": str(text)} if len(value) == 1:
+        case {"B": str(text)}:
             return {"B": b64decode(text)}
-        case {"BS": [*texts]} if len(value) == 1:
+        case {"BS": [*texts]}:
             return {"BS": [b64decode(text) for text in texts]}
     return value
+
+
+# `json.loads` would make another one at each call.
+_decoder = json.JSONDecoder(object_hook=_with_binaries)
 
 
 def _base64(binary: bytes) -> str:

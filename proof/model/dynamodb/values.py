@@ -66,8 +66,6 @@ def from_wire(wire: Mapping[str, Any], depth: int = 0) -> Value:
 
 def to_wire(value: Value) -> dict[str, Any]:
     kind, content = value
-    if kind == "S":  # most values are text
-        return {"S": content}
     match kind:
         case "N":
             return {"N": number_text(content)}
@@ -83,11 +81,16 @@ def to_wire(value: Value) -> dict[str, Any]:
 
 
 def item_from_wire(wire: WireItem) -> Item:
-    return {name: from_wire(value) for name, value in wire.items()}
+    return {
+        name: ("S", value["S"]) if "S" in value and len(value) == 1 else from_wire(value)
+        for name, value in wire.items()
+    }
 
 
 def item_to_wire(item: Item) -> dict[str, Any]:
-    return {name: to_wire(value) for name, value in item.items()}
+    return {
+        name: {"S": value[1]} if value[0] == "S" else to_wire(value) for name, value in item.items()
+    }
 
 
 def to_number(text: str) -> Decimal:

@@ -6,8 +6,6 @@ connections are replaced; everything between these and a function's handler is t
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -257,13 +255,6 @@ class UnthreadedCalls(ThreadedCalls):
 # Through libcurl
 
 
-def _encoded(answer: dict[str, Any]) -> bytes:
-    """On the wire, a binary is base64 text."""
-    return json.dumps(
-        answer, separators=(",", ":"), default=lambda binary: b64encode(binary).decode()
-    ).encode()
-
-
 @dataclass(frozen=True)
 class Request:
     operation: str
@@ -323,7 +314,7 @@ class Wires(Connections):
         except (ConnectionError, HTTPClientError):
             _note_trouble()
             return self._no_answer(sent.operation)
-        return _encoded({key: value for key, value in answer.items() if key != "ResponseMetadata"})
+        return encode({key: value for key, value in answer.items() if key != "ResponseMetadata"})
 
     def _error(self, operation: str, error: ClientError) -> Exception:
         content: dict[str, Any] = dict(error.response)

@@ -13,6 +13,7 @@ from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from random import Random
 from typing import Any, Protocol, TypeAlias
 from unittest.mock import patch
@@ -98,7 +99,8 @@ class Scheduler:
 
     def monotonic(self) -> float:
         """Seconds, as the monotonic clock of the current task's environment shows them."""
-        return self.now - getattr(getcurrent(), "stopped", 0.0)
+        stopped: float = getattr(getcurrent(), "stopped", 0.0)
+        return self.clock.elapsed - stopped
 
     @property
     def current(self) -> Task:
@@ -176,15 +178,15 @@ class Scheduler:
     def _step_by_seed(self) -> None:
         if self.turns > MAX_TURNS:
             raise Endless(f"After {MAX_TURNS} turns the run has not come to rest.")
-        self._take_due()
-        choices: list[Task | Callable[[], object]] = list(self._ready)
+        if self._due and self._due[0][0] <= self.clock.elapsed:
+            self._take_due()
+        choices: list[Task | Callable[[], object]] = [*self._ready]
         for source in self.sources:
             choices += source.ready()
         if not choices:
             self.turns += 1
             changes = [source.next_change() for source in self.sources]
-            next_due = self._due[0][0] if self._due else math.inf
-            self.clock.advance_to(min([next_due, *changes]) + ROUNDING_SECONDS)
+            self.clock.advance_to(min([self.next_due(), *changes]) + ROUNDING_SECONDS)
             return
         chosen = self.random.choice(choices)
         if isinstance(chosen, Task):
@@ -220,8 +222,7 @@ class Scheduler:
             self.tasks.discard(task)
 
 
-def _number(task: Task) -> int:
-    return task.number
+_number = attrgetter("number")
 
 
 @contextmanager

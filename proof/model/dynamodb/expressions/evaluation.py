@@ -38,8 +38,10 @@ class Expressions:
     """The expressions of one request and its placeholders; call `check` after the last one."""
 
     def __init__(self, names: Mapping[str, str], values: Values) -> None:
-        _check_placeholders("Names", "#", tuple(names))
-        _check_placeholders("Values", ":", tuple(values))
+        if names:
+            _check_placeholders("Names", "#", tuple(names))
+        if values:
+            _check_placeholders("Values", ":", tuple(values))
         self.names = names
         self.values = values
         self._key = tuple(names.items())
