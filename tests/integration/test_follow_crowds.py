@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,10 +20,17 @@ from tests.service import AT, AT_MS, Json, System, error
 HOT = "celebrity"
 BATCH = names.RELATION.batch_size
 HOUR = 60 * 60
-# A tenth of the deployed times, and real seconds, so that threads may wait side by side.
-SCALE = 0.1
 # Six such attempts are as long as a follow is tried.
-CALL_SECONDS = 0.6 * SCALE
+CALL_SECONDS = 0.6
+
+
+class Waited(threading.local):
+    """How many seconds this thread has waited; others wait beside it."""
+
+    seconds = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
 
 
 @dataclass
@@ -34,13 +41,18 @@ class Crowd:
     seconds: float = CALL_SECONDS
     is_hot: bool = True
     refused: list[Json] = field(default_factory=list)
+    waited: Waited = field(default_factory=Waited)  # in this batch
 
     def put_item(self, plain: Any, **request: Any) -> Any:
         if self.is_hot and request["Item"]["shard_id"]["S"].startswith(HOT):
             self.refused.append(request)
-            time.sleep(self.seconds)
+            self.waited.sleep(self.seconds)
             raise error("ProvisionedThroughputExceededException")
         return plain(**request)
+
+    def now(self) -> float:
+        """The monotonic clock of this thread."""
+        return self.system.clock.seconds + self.waited.seconds
 
     def owe(self, user: str, publisher: str) -> Json:
         """Leave a follow without its edge, as a door does that gave up; returns the order."""
@@ -61,8 +73,8 @@ class Crowd:
         records.sort(key=lambda record: HOT not in record["body"])
         if not records:
             return []
-        now = product_clock.monotonic
-        self.system.context = Context(now() + queue.consumer.seconds * SCALE, now)
+        self.waited = Waited()
+        self.system.context = Context(self.now() + queue.consumer.seconds, self.now)
         failed = self.system.take({"Records": records})
         for record in records:
             if record["messageId"] not in failed:
@@ -80,11 +92,8 @@ class Crowd:
 @pytest.fixture
 def crowd(system: System, monkeypatch: pytest.MonkeyPatch) -> Crowd:
     found = Crowd(system)
-    monkeypatch.setattr(product_clock, "sleep", time.sleep)
-    monkeypatch.setattr("fanfold.follows.patience.PATIENCE_SECONDS", 3.0 * SCALE)
-    monkeypatch.setattr("fanfold.follows.patience.BACKOFF_SECONDS", 0.05 * SCALE)
-    monkeypatch.setattr("functions._worker.MIN_SECONDS_LEFT", 12.0 * SCALE)
-    monkeypatch.setattr("functions.relate.STOP_SECONDS", 3.0 * SCALE)
+    monkeypatch.setattr(product_clock, "sleep", lambda seconds: found.waited.sleep(seconds))
+    monkeypatch.setattr(product_clock, "monotonic", found.now)
     for queue in (names.PUBLISH, names.RELATION):
         system.sqs.set_queue_attributes(
             QueueUrl=system.url(queue.name),
