@@ -23,11 +23,12 @@ class Entry:
     name: str
     panel: str
     summary: str  # the first words of its own help
-    module: str = ""  # in `commands`, if it is not named like the command
+    module: str = ""  # if it is not named like the command
+    package: str = "commands"
 
     @cache  # noqa: B019 - the entries live as long as the process
     def load(self) -> TyperCommand | TyperGroup:
-        module = import_module(f"fanfold_cli.commands.{self.module or self.name}")
+        module = import_module(f"fanfold_cli.{self.package}.{self.module or self.name}")
         holder = typer.Typer()
         if hasattr(module, "app"):
             holder.add_typer(module.app, name=self.name)
@@ -42,10 +43,10 @@ ENTRIES = {
     entry.name: entry
     for entry in (
         Entry("local", START, "Run the whole stack on this machine"),
-        Entry("demo", START, "Show the main job on the local engine"),
+        Entry("demo", START, "Show the main job on the local engine", package="run"),
         Entry("seed", START, "Load a follow graph"),
         Entry("preflight", START, "Check whether a deploy would succeed"),
-        Entry("smoke", START, "Try a deployed stage as two users made for it"),
+        Entry("smoke", START, "Try a deployed stage as two users made for it", package="run"),
         Entry("publish", USE, "Publish a post as a user", module="posts"),
         Entry("edit", USE, "Edit your post", module="posts"),
         Entry("retract", USE, "Retract your post", module="posts"),

@@ -129,6 +129,7 @@ class Verdict:
     twice: int
     wrong_readers: int
     sentence: str
+    wrong_counts: int = 0  # of what publishers were told
 
     @property
     def lost(self) -> int:
@@ -136,7 +137,8 @@ class Verdict:
 
     @property
     def is_right(self) -> bool:
-        return not (self.lost or self.unexpected or self.twice or self.wrong_readers)
+        wrong = self.wrong_readers or self.wrong_counts
+        return not (self.lost or self.unexpected or self.twice or wrong)
 
 
 @dataclass(frozen=True, kw_only=True)

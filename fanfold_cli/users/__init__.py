@@ -1,1 +1,1 @@
-"""Users of a stack: signed in, acted for, and made for a smoke test."""
+"""Users of a stack: signed in, and acted for."""

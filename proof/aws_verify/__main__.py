@@ -12,7 +12,8 @@ from fanfold_cli.local.home import CHECKOUT, Home
 from fanfold_cli.options import HomeOption, YesOption
 from fanfold_cli.stack import Deployment, aws_region, place_of
 from fanfold_cli.terminal import ExpectedError, failing_with, say
-from proof.aws_verify import runs, script, watch
+from proof.aws_verify import runs, script
+from proof.aws_verify.course import PATIENCE_SECONDS
 from proof.aws_verify.own_stack import OwnStack, stage_of
 
 # Hidden, so that a report is no source of the app.
@@ -51,7 +52,7 @@ def aws_verify(
     hold: Annotated[float, typer.Option(min=1, help="Seconds that each trouble lasts.")] = 60.0,
     patience: Annotated[
         float, typer.Option(min=1, help="Seconds for which nothing may progress.")
-    ] = watch.PATIENCE_SECONDS,
+    ] = PATIENCE_SECONDS,
     concurrency: Annotated[
         int | None,
         typer.Option(

@@ -1,52 +1,60 @@
 """The course of a run on a deployed stack: follow, publish, disturb, check, measure."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
-from fanfold import contract, names
-from fanfold_cli.stack import Deployment
-from fanfold_cli.terminal import counted, say
-from proof.aws_verify import measures, tables, troubles, watch
+from fanfold import clock, contract, names
+from fanfold_cli.run.people import FOLLOWS, People, relation, send
+from fanfold_cli.run.record import Post, Request
+from fanfold_cli.run.rows import rows
+from fanfold_cli.run.verdict import judge
+from fanfold_cli.run.watch import SAMPLE, Watched, await_delivery, await_follows
+from fanfold_cli.terminal import ExpectedError, counted, failing_with, say
+from fanfold_client import Failed
+from proof.aws_verify import measures, troubles
 from proof.aws_verify.forecast import Forecast
-from proof.aws_verify.people import People
 from proof.aws_verify.report import Report
-from proof.aws_verify.script import DOORS, HTTP, Post, Record
-from proof.aws_verify.verdict import judge
-from proof.aws_verify.watch import Watched
+from proof.aws_verify.script import DOORS, HTTP, Script
+
+# Without any progress. A message that failed comes again after six minutes, and SWEEP asks about a
+# silent fan-out after seven.
+PATIENCE_SECONDS = 20 * 60.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Course:
-    deployment: Deployment
+    people: People
     stack: str
-    record: Record
+    script: Script
     report: Report
     # How long each trouble lasts, and for how long nothing may progress, in seconds.
     hold: float = 60.0
-    patience: float = watch.PATIENCE_SECONDS
+    patience: float = PATIENCE_SECONDS
+    followers: dict[str, frozenset[str]] = field(default_factory=dict)  # by publisher, as of now
+
+    def __post_init__(self) -> None:
+        self.deployment, self.record = self.people.deployment, self.people.record
 
     def run(self, forecast: Forecast) -> None:
         """Do all of it; the report has every result, also if this raises an error."""
         began = datetime.now(UTC)
-        people = People(self.deployment, self.record)
         self.report.sections["posts"] = []
         self.report.sections["troubles"] = []
         with self._timed("follow_seconds"):
-            self._follow(people)
+            self._follow()
         with self._timed("publish_seconds"):
-            self._publish(people)
-        self._leave(people)
+            self._publish()
+        self._leave()
         with self._timed("trouble_seconds"):
-            self._disturb(people)
-        rows = self._check_rows()
-        self._check_timelines(people)
+            self._disturb()
+        written = self._check_rows()
+        self._check_timelines()
         self._check_dead_letters()
-        self._measure(began, rows, forecast)
-        self.report.sections["run"]["repeated_requests"] = people.repeated
+        self._measure(began, written, forecast)
+        self.report.sections["run"]["repeated_requests"] = self.people.repeated
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
@@ -56,53 +64,77 @@ class Course:
         finally:
             self.report.sections["run"][name] = round(time.monotonic() - began, 1)
 
-    def _follow(self, people: People) -> None:
+    def _follow(self) -> None:
         """Readers follow over HTTP, everybody else by `follow.added`, as another service asks."""
-        wanted, readers = self.record.wanted(), self.record.readers
+        self.followers, readers = self.script.followers(), self.script.readers
         for user in readers:
-            for publisher in wanted:
-                people.follow(user, publisher)
-        people.send(
-            *(
-                {"type": contract.FOLLOW_ADDED, "user_id": user, "publisher_id": publisher}
-                for publisher, users in wanted.items()
-                for user in sorted(users.difference(readers))
-            )
-        )
-        self.record.follows = wanted
-        by_http = len(readers) * len(wanted)
-        total = sum(map(len, wanted.values()))
+            for publisher in self.followers:
+                self._want(user, publisher, True)
+        others = {by: users.difference(readers) for by, users in self.followers.items()}
+        begun = time.time()
+        pairs = ((user, by) for by, users in others.items() for user in sorted(users))
+        send(self.people.queue, *relation(contract.FOLLOW_ADDED, pairs))
+        by_http = len(readers) * len(others)
+        by_queue = sum(map(len, others.values()))
         self.report.sections["run"]["follows"] = (
-            f"{by_http:,} by HTTP with tokens, {total - by_http:,} by follow.added on the queue"
+            f"{by_http:,} by HTTP with tokens, {by_queue:,} by follow.added on the queue"
         )
-        watch.await_follows(people, patience=self.patience)
+        await_follows(self.people, self.followers, patience=self.patience)
+        self.record.follow_all(others, begun, time.time())
 
-    def _publish(self, people: People) -> None:
+    def _want(self, user: str, publisher: str, wanted: bool) -> None:
+        with failing_with(f"{user} cannot (un)follow {publisher}", Failed):
+            self.people.want(FOLLOWS, user, publisher, wanted)
+
+    def _publish(self) -> None:
         """One post of each publisher by each door, one after the other, each asked for twice."""
-        for size in self.record.sizes:
+        for size in self.script.sizes:
             for door in DOORS:
-                began = time.monotonic()
-                post = people.publish(self.record.publisher(size), door)
+                watched = self._watched(size, door)
                 say(f"Published to {counted(size, 'follower')} by {door}.")
-                watched = [Watched.of(post, began)]
-                self._fail(watch.watch(people, watched, patience=self.patience))
-                self.report.sections["posts"].append(watched[0].result())
+                self._await([watched])
+                self.report.sections["posts"].append({"door": door, **watched.result()})
 
-    def _leave(self, people: People) -> None:
+    def _watched(self, size: int, door: str) -> Watched:
+        """Publish a post twice, as if the first answer had been lost, and watch it."""
+        began, publisher = clock.monotonic(), self.script.publisher(size)
+        number = len(self.record.posts) + 1
+        body = {"title": f"Post {number} by {door}"}
+        if door == HTTP:
+            post, again = (self._by_http(publisher, body, number) for _ in range(2))
+            if post.key != again.key:
+                raise ExpectedError(
+                    "The same Idempotency-Key was answered with another ref_id or time: "
+                    f"{post.key} and then {again.key}."
+                )
+        else:
+            ref_id = f"{self.script.prefix}post-{number}"
+            post = self.people.draft(publisher, body, ref_id=ref_id)
+            self.people.send(post, post)
+        return Watched.of(post, self.followers[publisher], began)
+
+    def _by_http(self, publisher: str, body: dict[str, str], number: int) -> Post:
+        with failing_with(f"{publisher} cannot publish", Failed):
+            return self.people.publish(publisher, body, key=f"{self.script.prefix}{number}")
+
+    def _await(self, watched: Sequence[Watched]) -> None:
+        late = await_delivery(self.people, watched, patience=self.patience)
+        self._fail([each.late() for each in late])
+
+    def _leave(self) -> None:
         """Two users unfollow everybody: one over HTTP, and one by the queue."""
-        by_http, by_queue = self.record.readers[-1], self.record.user(min(self.record.sizes) - 1)
-        publishers = list(self.record.follows)
-        for publisher in publishers:
-            people.unfollow(by_http, publisher)
-            self.record.unfollow(by_http, publisher)
-        if by_queue != by_http:
-            event = {"type": contract.FOLLOW_REMOVED, "user_id": by_queue}
-            people.send(*({**event, "publisher_id": publisher} for publisher in publishers))
-            for publisher in publishers:
-                self.record.unfollow(by_queue, publisher)
-        watch.await_follows(people, patience=self.patience)
+        by_http, by_queue = self.script.leavers
+        pairs = [(by_queue, publisher) for publisher in self.followers if by_queue != by_http]
+        for publisher in self.followers:
+            self._want(by_http, publisher, False)
+            self.followers[publisher] -= {by_http, by_queue}
+        begun = time.time()
+        send(self.people.queue, *relation(contract.FOLLOW_REMOVED, pairs))
+        await_follows(self.people, self.followers, patience=self.patience)
+        for pair in pairs:
+            self.record.follows[pair].append(Request(False, begun, time.time()))
 
-    def _disturb(self, people: People) -> None:
+    def _disturb(self) -> None:
         """Publish while something is switched off or throttled, and see that it arrives then."""
         for trouble in troubles.of(self.deployment):
             if trouble.not_here:
@@ -110,51 +142,43 @@ class Course:
                 continue
             say(f"Publishing while {trouble.what}.")
             with trouble.applied(self.deployment):
-                watched = [self._publish_one(people, size) for size in self.record.troubled]
+                watched = [self._watched(size, HTTP) for size in self.script.troubled]
                 troubles.hold(self.hold)
-                early = [each.look(people) for each in watched]
-            self._fail(watch.watch(people, watched, patience=self.patience))
+                early = [each.look(self.people) for each in watched]
+            self._await(watched)
             for each, arrived in zip(watched, early, strict=True):
-                meanwhile = f"{arrived} of {min(watch.SAMPLE, len(each.post.followers))}"
+                meanwhile = f"{arrived} of {min(SAMPLE, each.followers)}"
                 self.report.sections["troubles"].append(
                     {"while": trouble.what, "of_the_sample_meanwhile": meanwhile, **each.result()}
                 )
 
-    def _publish_one(self, people: People, size: int) -> Watched:
-        began = time.monotonic()
-        return Watched.of(people.publish(self.record.publisher(size), HTTP), began)
-
     def _check_rows(self) -> int:
-        """Compare every row with the record; returns how many are expected."""
-        total = sum(len(post.followers) for post in self.record.posts.values())
+        """Hold every row to the record; returns how many are expected."""
+        # The engine's tables hold the rows of earlier runs and of others, too.
+        is_shared = self.deployment.is_local
+        sent = sum(len(self.followers[post.publisher]) for post in self.record.posts.values())
         verdict = judge(
-            self.record.posts,
-            # The engine's tables hold the rows of earlier runs and of others, too.
-            tables.rows(self.deployment, total=None if self.deployment.is_local else total),
-            # On a stage of its own every row counts.
-            prefix=self.record.prefix if self.deployment.is_local else "",
+            self.record,
+            rows=rows(self.deployment, total=None if is_shared else sent),
+            ours=self.script.prefix if is_shared else "",
         )
-        self._fail(list(verdict.failures()))
+        self._fail(verdict.failures)
         self.report.sections["rows"] = {
             "expected": verdict.expected,
             "right": verdict.right,
             **verdict.faults,
         }
-        return total
+        return verdict.expected
 
-    def _check_timelines(self, people: People) -> None:
+    def _check_timelines(self) -> None:
         """Read the timelines of those who can sign in, and of a publisher who follows nobody."""
-        reads = []
-        for user in [*self.record.readers, self.record.publisher(min(self.record.sizes))]:
-            wanted = [shown(post) for post in self.record.timeline(user)]
-            seen = [
-                (each["ref_id"], each["publisher_id"], each["published_at"], each["body"])
-                for each in people.timeline(user)
-            ]
-            reads.append({"user": user, "wanted": len(wanted), "seen": len(seen)})
-            if seen != wanted:
-                self._fail([_unlike(user, seen, wanted)])
-        self.report.sections["reads"] = reads
+        users = [*self.script.readers, self.script.publisher(min(self.script.sizes))]
+        with failing_with("A timeline cannot be read", Failed):
+            readings = [self.people.read(user, hydrate=True) for user in users]
+        self._fail(judge(self.record, readings).failures)
+        self.report.sections["reads"] = [
+            {"user": each.reader, "seen": len(each.entries)} for each in readings
+        ]
 
     def _check_dead_letters(self) -> None:
         sqs, letters = self.deployment.client("sqs"), {}
@@ -206,17 +230,3 @@ class Course:
         for sentence in sentences:
             say(f"FAILED: {sentence}")
         self.report.failures += sentences
-
-
-def shown(post: Post) -> tuple[str, str, str, Any]:
-    """What a page of a timeline shows of the post."""
-    return post.ref_id, post.publisher, post.published_at, {"title": post.title}
-
-
-def _unlike(user: str, seen: list[Any], wanted: list[Any]) -> str:
-    lacks = [each[0] for each in wanted if each not in seen]
-    surplus = [each[0] for each in seen if each not in wanted]
-    return (
-        f"The timeline of {user} over HTTP is not what it must be, newest first: of {len(wanted)} "
-        f"posts {lacks or 'none'} are missing or different, and {surplus or 'none'} are too many."
-    )

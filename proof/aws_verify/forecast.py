@@ -17,7 +17,7 @@ from fanfold_cli.cost.prices import (
     PRICES,
 )
 from fanfold_cli.cost.publish import Publish
-from proof.aws_verify.script import DOORS, READERS, Record
+from proof.aws_verify.script import DOORS, READERS, Script
 
 HOURS_PER_MONTH = 730
 
@@ -78,12 +78,12 @@ class Forecast:
         return math.ceil(MARGIN * self.dollars * 100) / 100
 
 
-def forecast(record: Record, *, troubles: int) -> Forecast:
+def forecast(script: Script, *, troubles: int) -> Forecast:
     """The forecast of a run with so many troubles, from the sizes alone."""
     budget, memory_mb = Budget.of(DEFAULT_WRITE_CAPACITY), WRITER_MEMORY_MB[LIBCURL]
-    audiences = [*record.sizes] * len(DOORS) + record.troubled * troubles
+    audiences = [*script.sizes] * len(DOORS) + script.troubled * troubles
     posts = [Publish.to(size, budget, memory_mb=memory_mb) for size in audiences]
-    follows = sum(record.sizes)
+    follows = sum(script.sizes)
     writes = sum(post.write_units for post in posts) + FOLLOW_WRITES * follows
     reads = (
         sum(post.read_units for post in posts) + FOLLOW_READS * follows + _checks(posts, follows)
@@ -119,7 +119,7 @@ def forecast(record: Record, *, troubles: int) -> Forecast:
             Line("Lambda", functions),
             Line("SQS and the HTTP API", sqs_and_api),
             Line("CloudWatch: alarms, metrics, logs", watching),
-            Line("Cognito", (READERS + len(record.sizes)) * DOLLARS_PER_ACTIVE_USER),
+            Line("Cognito", (READERS + len(script.sizes)) * DOLLARS_PER_ACTIVE_USER),
         ),
     )
 

@@ -17,6 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold.errors import FanfoldError
 from fanfold_cli.local.home import CHECKOUT
+from fanfold_cli.run.people import People
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import (
     INTERRUPTED,
@@ -32,7 +33,7 @@ from proof.aws_verify.ending import ended_by_signals, go_on_unheard
 from proof.aws_verify.forecast import Forecast, forecast
 from proof.aws_verify.own_stack import OwnStack
 from proof.aws_verify.report import Report
-from proof.aws_verify.script import LARGE, Record
+from proof.aws_verify.script import LARGE, Script
 
 # What stops a run and must still end in a report and a removal.
 EXPECTED = (ExpectedError, FanfoldError, ClientError, BotoCoreError)
@@ -57,13 +58,13 @@ class Run:
 
     def on_aws(self, own: OwnStack, place: str, region: str) -> None:
         """Deploy, run, report and remove."""
-        record = Record(_tag(), self.sizes)
-        expected = forecast(record, troubles=len(troubles.ON_AWS))
+        script = Script(_tag(), self.sizes)
+        expected = forecast(script, troubles=len(troubles.ON_AWS))
         own.refuse_another()
-        print_result(intention(own.name, region, record, expected, keep=self.keep))
+        print_result(intention(own.name, region, script, expected, keep=self.keep))
         ask("Go on?", place=place, yes=self.yes, answer=ANSWER)
-        report = report_of(record, expected, where=f"AWS, {region}", is_local=False)
-        name, run = _name(own.name), run_of(report.sections["run"]["began"], record.tag)
+        report = report_of(script, expected, where=f"AWS, {region}", is_local=False)
+        name, run = _name(own.name), run_of(report.sections["run"]["began"], script.tag)
         with tempfile.TemporaryDirectory(prefix="aws-verify-") as work, ended_by_signals():
             try:
                 with _reporting(report):
@@ -76,7 +77,7 @@ class Run:
                         concurrency=self.concurrency,
                     )
                     facts["deploy_seconds"] = round(time.monotonic() - began, 1)
-                    self._course(deployed, own.name, record, report, expected)
+                    self._course(deployed, own.name, script, report, expected)
             finally:
                 go_on_unheard()
                 try:
@@ -93,20 +94,20 @@ class Run:
 
     def locally(self, deployment: Deployment) -> None:
         """Run on the engine's own stack, which stays, and report."""
-        record = Record(_tag(), self.sizes)
+        script = Script(_tag(), self.sizes)
         possible = [each for each in troubles.LOCALLY if not each.not_here]
-        expected = forecast(record, troubles=len(possible))
+        expected = forecast(script, troubles=len(possible))
         print_result(
             f"This publishes {counted(expected.posts, 'post')} to {_listed(self.sizes)} followers "
             "on the local engine, and disturbs their deliveries. It costs nothing."
         )
         ask("Go on?", place=deployment.place, yes=self.yes, answer=ANSWER)
-        report = report_of(record, expected, where="the local engine", is_local=True)
+        report = report_of(script, expected, where="the local engine", is_local=True)
         report.skip("deploying a stack and removing it", "the engine's own is used, and stays")
         with ended_by_signals():
             try:
                 with _reporting(report):
-                    self._course(deployment, "", record, report, expected)
+                    self._course(deployment, "", script, report, expected)
             finally:
                 _save(report, self.to, _name("local"))
         _exit(report)
@@ -115,11 +116,11 @@ class Run:
         self,
         deployment: Deployment,
         stack: str,
-        record: Record,
+        script: Script,
         report: Report,
         expected: Forecast,
     ) -> None:
-        Course(deployment, stack, record, report, self.hold, self.patience).run(expected)
+        Course(People(deployment), stack, script, report, self.hold, self.patience).run(expected)
 
 
 def remove(own: OwnStack, place: str, *, yes: bool) -> None:
@@ -134,16 +135,16 @@ def remove(own: OwnStack, place: str, *, yes: bool) -> None:
     print_result(f"The stack {own.name} is removed.")
 
 
-def intention(stack: str, region: str, record: Record, expected: Forecast, *, keep: bool) -> str:
+def intention(stack: str, region: str, script: Script, expected: Forecast, *, keep: bool) -> str:
     """What a run will do and cost, for the question."""
     lines = "\n".join(f"  {line.what}: about ${line.dollars:,.2f}" for line in expected.lines)
     end = "It stays afterwards, and costs on." if keep else "It is removed afterwards."
-    hours = "two hours" if LARGE in record.sizes else "an hour"
+    hours = "two hours" if LARGE in script.sizes else "an hour"
     return (
         f"This deploys the stack {stack}, a stage of its own, to AWS ({region}), and touches no "
         f"other stack. {end}\n"
         f"It makes {counted(expected.follows, 'follow')}, publishes "
-        f"{counted(expected.posts, 'post')} to {_listed(record.sizes)} followers "
+        f"{counted(expected.posts, 'post')} to {_listed(script.sizes)} followers "
         f"({counted(expected.entries, 'entry', 'entries')}), and disturbs some deliveries. That "
         f"takes about {hours}.\n"
         f"It costs at most ${expected.at_most:,.2f}, by the list prices of us-east-1 of November "
@@ -190,7 +191,7 @@ def _reporting(report: Report) -> Iterator[None]:
         raise
 
 
-def report_of(record: Record, expected: Forecast, *, where: str, is_local: bool) -> Report:
+def report_of(script: Script, expected: Forecast, *, where: str, is_local: bool) -> Report:
     """The report of a run that begins; on the local engine it costs nothing."""
     counts = {name: getattr(expected, name) for name in COUNTS}
     costs = {
@@ -206,8 +207,8 @@ def report_of(record: Record, expected: Forecast, *, where: str, is_local: bool)
                 "commit": _commit(),
                 "where": where,
                 "began": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                "sizes": list(record.sizes),
-                "readers_with_tokens": len(record.readers),
+                "sizes": list(script.sizes),
+                "readers_with_tokens": len(script.readers),
             },
             "forecast": counts if is_local else counts | costs,
         }

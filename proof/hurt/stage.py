@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 import threading
+import time
 from collections import Counter
 from dataclasses import replace
 
@@ -12,7 +13,6 @@ from fanfold import clock
 from fanfold.errors import FanfoldError
 from fanfold.fanout.row import ENDED
 from fanfold.sweep.open_fanouts import OpenFanouts
-from fanfold_cli.commands.demo import Run, publish
 from fanfold_cli.console import rings
 from fanfold_cli.console.server import Content, WrongRequest
 from fanfold_cli.console.stack_reading import StackReading
@@ -21,6 +21,11 @@ from fanfold_cli.console.watching import Movement, Refreshing, Story, first_stat
 from fanfold_cli.deliveries import fanouts
 from fanfold_cli.follows.graph import Graph
 from fanfold_cli.progress import waiting_for
+from fanfold_cli.run.demo import publish
+from fanfold_cli.run.people import People
+from fanfold_cli.run.record import Post
+from fanfold_cli.run.rows import rows
+from fanfold_cli.run.verdict import judge
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import ExpectedError, counted, failing_with
 from fanfold_client import Failed
@@ -40,7 +45,9 @@ class Stage:
     """What may be done, by buttons or by the script, and what is seen of it."""
 
     def __init__(self, deployment: Deployment, graph: Graph, meter: Meter) -> None:
-        self.run, self.meter = Run(deployment, graph), meter
+        self.people, self.graph, self.meter = People(deployment), graph, meter
+        now = time.time()  # the edges are loaded
+        self.people.record.follow_all(graph.followers, now, now)
         self.pool: Pool
         self.story = Story()
         first = first_state(deployment, may_operate=False)
@@ -58,7 +65,15 @@ class Stage:
 
     def use(self, pool: Pool) -> None:
         self.pool = pool
-        pool.publishers = lambda ref_id: self.run.posts.get(ref_id, "")
+        pool.publishers = self._publisher_of
+
+    def _publisher_of(self, ref_id: str) -> str:
+        post = self.posts.get(ref_id)
+        return post.publisher if post else ""
+
+    @property
+    def posts(self) -> dict[str, Post]:
+        return self.people.record.posts
 
     # What may be done
 
@@ -79,11 +94,11 @@ class Stage:
 
     def _publish(self) -> int:
         self._rounds += 1
-        before = len(self.run.posts)
+        before = len(self.posts)
         if not before:
             self._began = clock.monotonic()
-        publish(self.run, f"{self._tag}-{self._rounds}")
-        return len(self.run.posts) - before
+        publish(self.people, self.graph, tag=f"{self._tag}-{self._rounds}")
+        return len(self.posts) - before
 
     @property
     def _latest(self) -> list[str]:
@@ -91,7 +106,7 @@ class Stage:
 
         A delivery may be over before the last of its publish is sent.
         """
-        return list({by: ref_id for ref_id, by in list(self.run.posts.items())}.values())
+        return list({post.publisher: post.ref_id for post in list(self.posts.values())}.values())
 
     def kill(self) -> None:
         """Raises `ExpectedError` if no worker has a segment in hand."""
@@ -146,7 +161,7 @@ class Stage:
         largest = next(iter(self._latest), "")
         if not largest:
             return 0.0
-        return self.meter.passed(largest) / self._wanted[self.run.posts[largest]].total()
+        return self.meter.passed(largest) / self._wanted[self.posts[largest].publisher].total()
 
     @property
     def is_at_rest(self) -> bool:
@@ -161,14 +176,18 @@ class Stage:
         return not state.open and not any(depth.owed for depth in lanes)
 
     def count(self) -> Verdict:
-        """Count rows and what readers see, against the graph and what was accepted."""
+        """Hold every row and what readers see to the graph and what was accepted."""
         took = clock.monotonic() - self._began
         self.act_name = "Every row is counted."
         with waiting_for("all rows to be counted"):
-            self.verdict = counting.judge(
-                self.run.expected,
-                counting.rows(self.run),
-                counting.read_by(self.run, [reader.user for reader in self._readers]),
+            for post in self.posts.values():
+                self.people.delivery(post)
+            self.verdict = counting.view(
+                judge(
+                    self.people.record,
+                    [self.people.read(reader.user) for reader in self._readers],
+                    rows=rows(self.people.deployment),
+                ),
                 seconds=took,
                 killed=self.pool.killed,
                 refused=self.meter.refused,
@@ -182,14 +201,14 @@ class Stage:
         began = clock.now_ms() / 1000
         # Before the ledger: who has just finished a segment must not look like one who is gone.
         workers = self.pool.views()
-        latest, posts = self._latest, list(self.run.posts)
+        latest, posts = self._latest, list(self.posts)
         asked = list(dict.fromkeys((*latest, *(each for each in posts if each not in self._ended))))
-        ledger = fanouts.ledger_of(self.run.deployment)
+        ledger = fanouts.ledger_of(self.people.deployment)
         found = fanouts.rows_of(OpenFanouts(ledger.client, ledger.table), asked)
         rows = {row.fanout_id: row for row in found}
         self._ended |= {row.fanout_id for row in rows.values() if row.state in ENDED}
         views = [
-            self.meter.filled(rings.view(rows[ref_id]), self._wanted[self.run.posts[ref_id]])
+            self.meter.filled(rings.view(rows[ref_id]), self._wanted[self.posts[ref_id].publisher])
             for ref_id in latest
             if ref_id in rows
         ]
@@ -220,7 +239,7 @@ class Stage:
             reader.look()
 
     def _hurting(self) -> Hurting:
-        graph = self.run.graph
+        graph = self.graph
         # An entry for each follower of each post; the ring beside it counts those of one post.
         posts = counted(len(graph.followers), "post")
         entries = counted(graph.edges, "entry", "entries")

@@ -10,15 +10,11 @@ from typing import Any
 import urllib3
 from typer.testing import CliRunner
 
-from fanfold import contract
-from fanfold.aws.queues import WorkQueue
-from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.row import COMPLETE
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.ids import split_sort_key
-from fanfold.messages import Message
 from fanfold_cli.app import app
 from fanfold_cli.local.home import Home
+from fanfold_cli.run import people
+from fanfold_cli.run.rows import rows
 from fanfold_cli.stack import Deployment
 from fanfold_client import Fanfold
 
@@ -93,8 +89,7 @@ class User:
 
 def send(stack: Deployment, *events: dict[str, Any]) -> None:
     """Send events to the publish queue, as another service does."""
-    queue = WorkQueue(stack.client("sqs"), stack.settings().publish_queue_url)
-    queue.send(*(Message({"version": contract.VERSION, **event}, "other") for event in events))
+    people.send(people.publish_queue(stack), *events)
 
 
 def operate(home: Home, *arguments: str, exit_code: int = 0) -> Any:
@@ -120,10 +115,7 @@ def made_up(count: int) -> list[str]:
 
 def entries(stack: Deployment) -> list[tuple[str, str]]:
     """Every entry of every timeline, as user and post."""
-    scan = stack.client("dynamodb").get_paginator("scan")
-    pages = scan.paginate(TableName=stack.settings().timelines_table, ConsistentRead=True)
-    items = [item for page in pages for item in page["Items"]]
-    return [(item["user_id"]["S"], split_sort_key(item["sort_key"]["S"])[1]) for item in items]
+    return [(row.user, row.ref_id) for row in rows(stack)]
 
 
 def left(stack: Deployment, url: str) -> int:
@@ -133,11 +125,6 @@ def left(stack: Deployment, url: str) -> int:
         QueueUrl=url, AttributeNames=[f"ApproximateNumberOfMessages{kind}" for kind in kinds]
     )
     return sum(int(count) for count in answer["Attributes"].values())
-
-
-def is_complete(ledger: Ledger, ref_id: str) -> bool:
-    row = ledger.get(ref_id)
-    return row is not None and row.state == COMPLETE
 
 
 def eventually(claim: Callable[[], bool], *, patience: float = PATIENCE_SECONDS) -> None:

@@ -15,18 +15,18 @@ from typing import Any, NamedTuple
 
 from fanfold import names
 from fanfold.channels.known_head import HEAD_SECONDS
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import CHANNEL
+from fanfold_cli.deliveries import fanouts
 from fanfold_cli.follows import seeding
 from fanfold_cli.follows.graph import Graph
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
+from fanfold_cli.run.people import FOLLOWS
+from fanfold_cli.run.verdict import Reading, judge
 from fanfold_cli.stack import Deployment
 from proof.simulation import worker_processes
 from tests.e2e.clients import operate
 from tests.e2e.company import Company
-from tests.e2e.oracle import Reading, judge
-from tests.e2e.recorded import Request
 from tests.lifetimes import LIFETIME_HOURS
 
 # No publisher has so many followers: channels are added and demoted by hand.
@@ -102,10 +102,9 @@ class Crowd(Company):
             for publisher in publishers:
                 followers.setdefault(publisher, set()).add(reader)
         begun = time.time()
-        seeding.seed(self.stack, Graph({each: frozenset(of) for each, of in followers.items()}))
-        for reader, publishers in self.circles.items():
-            for publisher in publishers:
-                self.record.follows[reader, publisher].append(Request(True, begun, time.time()))
+        graph = Graph({each: frozenset(of) for each, of in followers.items()})
+        seeding.seed(self.deployment, graph)
+        self.record.follow_all(followers, begun, time.time())
 
     def publish_all(self, count: int, seconds: float = 0.0) -> None:
         """Every second one over HTTP, the others by messages; evenly over that time."""
@@ -114,7 +113,7 @@ class Crowd(Company):
             if number % 2:
                 self.publish(publisher)
             else:
-                self.send([publisher])
+                self.send(self.draft(publisher))
             time.sleep(seconds / count)
 
     def flip_while(self, is_busy: Callable[[], bool]) -> Counter[str]:
@@ -157,13 +156,13 @@ class Crowd(Company):
         else:
             publisher, now = choices.choice(self.circles[reader]), time.time()
             is_followed = self.record.is_followed((reader, publisher), now, now)
-            self.want("following", reader, publisher, not is_followed)
+            self.want(FOLLOWS, reader, publisher, not is_followed)
 
     def scroll_up(self, reader: str, pause: float = 0.0) -> None:
         """From the oldest entry to the newest."""
-        path = "/v1/timeline?from=2020-01-01&to=2020-01-01&hydrate=false"
-        bottom = self.answered(reader, "GET", path).content["previous"]
-        self.go_on(self._begin(reader, "a scroll up", AFTER, bottom), pause)
+        timeline = self.api(reader).timeline
+        page = timeline.page(since="2020-01-01", until="2020-01-01", hydrate=False)
+        self.go_on(self._begin(reader, "a scroll up", AFTER, page["previous"]), pause)
 
     def take_cursors(self, reader: str) -> None:
         """Read the newest page, to go on from there later: down and up."""
@@ -192,9 +191,8 @@ class Crowd(Company):
     def _page(self, place: Place) -> Any:
         """Read one page, and note what it shows."""
         scroll, direction, begun = place.scroll, place.direction, time.time()
-        cursor = f"&{direction}={place.cursor}" if place.cursor else ""
-        path = f"/v1/timeline?limit={LIMIT}&hydrate=false{cursor}"
-        page = self.answered(scroll.reader, "GET", path).content
+        cursor = {direction: place.cursor} if place.cursor else {}
+        page = self.api(scroll.reader).timeline.page(limit=LIMIT, hydrate=False, **cursor)
         scroll.entries += page["entries"]
         scroll.ended = time.time()
         if direction == AFTER or not cursor:  # what comes above the first page is not below it
@@ -214,7 +212,7 @@ class Crowd(Company):
 
     def ways(self) -> Counter[str]:
         """How the posts were delivered. Channels are shown a second later, at the latest."""
-        ledger = Ledger(self.stack.client("dynamodb"), self.stack.settings().fanouts_table)
+        ledger = fanouts.ledger_of(self.deployment)
         found: Counter[str] = Counter()
         for post in self.record.posts.values():
             row = ledger.get(post.ref_id)
@@ -256,7 +254,7 @@ def run(home: Home, size: Size, seed: int, *, log: Path) -> Found:
 
 def _under_fire(crowd: Crowd, log: Path) -> tuple[Counter[str], Counter[str]]:
     """Publish, flip and read at the same time, while workers are killed; until all is delivered."""
-    stack, size = crowd.stack, crowd.size
+    stack, size = crowd.deployment, crowd.size
     assert stack.endpoint is not None
     worker_processes.stop_polling(stack, visibility_seconds=VISIBILITY_SECONDS)
     plan = worker_processes.Plan(

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from fanfold import names
 from fanfold_cli.local.home import Home
+from fanfold_cli.run.rows import Row, rows
 from fanfold_cli.stack import Deployment
-from proof.aws_verify import tables
+from proof.aws_verify import course
 from proof.aws_verify.__main__ import app
-from proof.aws_verify.verdict import Row
 
 pytestmark = pytest.mark.thorough
 
@@ -91,23 +91,21 @@ def test_a_run_whose_table_was_spoiled_fails_and_says_by_what(
     engine: Home, stack: Deployment, tmp_path: Path
 ) -> None:
     """A row is lost and one is too many, just before all rows are checked."""
-    plain, table = tables.rows, stack.settings().timelines_table
+    table = stack.settings().timelines_table
     spoiled: list[Row] = []
 
     def spoil(deployment: Deployment, *, total: int) -> Iterator[Row]:
         client = deployment.client("dynamodb")
-        ours = [
-            row for row in plain(deployment, total=total) if "-publisher-of-60" in row.publisher
-        ]
+        ours = [row for row in rows(deployment, total=total) if "-publisher-of-60" in row.publisher]
         row = max(ours, key=lambda each: each.sort_key)
         spoiled.append(row)
         key = {"user_id": {"S": row.user}, "sort_key": {"S": row.sort_key}}
         client.delete_item(TableName=table, Key=key)
         other = {**key, "user_id": {"S": f"{row.user}-nobody"}}
         client.put_item(TableName=table, Item={**other, "publisher_id": {"S": row.publisher}})
-        return plain(deployment, total=total)
+        return rows(deployment, total=total)
 
-    with patch.object(tables, "rows", spoil):
+    with patch.object(course, "rows", spoil):
         exit_code, said, report = run(engine, tmp_path)
     assert exit_code == 1
     failures = "\n".join(report["failures"])

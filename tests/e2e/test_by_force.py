@@ -4,6 +4,7 @@ This module has its own engine. The workers of proof/simulation/worker_processes
 engine's poller for PLAN and DELIVER, and reach DynamoDB through proof/model/faults.py.
 """
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,21 +13,19 @@ from pathlib import Path
 import pytest
 
 from fanfold import names
-from fanfold.fanout.ledger import Ledger
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
-from fanfold_cli.stack import Deployment
+from fanfold_cli.run.people import People
+from fanfold_cli.run.rows import rows
+from fanfold_cli.run.verdict import judge
 from proof.model import faults
 from proof.model.faults import Rates
 from proof.simulation import worker_processes
 from tests.e2e.clients import (
-    entries,
     eventually,
     follow_unsettled,
-    is_complete,
     left,
     made_up,
-    send,
 )
 from tests.lifetimes import LIFETIME_HOURS
 
@@ -49,13 +48,13 @@ MORE = {"actor": 5_500, "dancer": 500}
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """The app on an engine of its own, which polls no queue of a fan-out."""
+def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
+    """Users of the app on an engine of its own, which polls no queue of a fan-out."""
     home = Home(tmp_path_factory.mktemp("by-force"))
     try:
         deployed = deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS)
         worker_processes.stop_polling(deployed, visibility_seconds=VISIBILITY_SECONDS)
-        yield deployed
+        yield People(deployed)
     finally:
         deploy.take_down(home)
 
@@ -90,7 +89,7 @@ class Outcome:
 
 
 def deliver(
-    stack: Deployment,
+    people: People,
     audiences: Mapping[str, int],
     *,
     rates: Rates,
@@ -98,9 +97,11 @@ def deliver(
     log: Path,
 ) -> Outcome:
     """Publish to every audience, deliver, and check every row, every count and every queue."""
+    stack, begun = people.deployment, time.time()
     follow_unsettled(stack, audiences)
-    before = entries(stack)
-    posts = {f"post-of-{publisher}": publisher for publisher in audiences}
+    followers = {publisher: made_up(count) for publisher, count in audiences.items()}
+    people.record.follow_all(followers, begun, time.time())
+    posts = [people.draft(each, ref_id=f"post-of-{each}") for each in audiences]
     assert stack.endpoint is not None
     with (
         log.open("wb") as written,
@@ -109,40 +110,35 @@ def deliver(
             plan, worker_processes.environment(stack, front.url), log=written
         ) as workers,
     ):
-        for ref_id, publisher in posts.items():
-            event = {"type": "post.published", "publisher_id": publisher, "ref_id": ref_id}
+        for post in posts:
             # A copy that another worker plans at the same time costs its entries again.
-            send(stack, event, *([event] if plan.copies else []))
-        ledger = Ledger(stack.client("dynamodb"), stack.settings().fanouts_table)
+            people.send(post, *([post] if plan.copies else []))
 
         def is_at_rest() -> bool:
+            for post in posts:
+                if not post.is_complete:
+                    people.delivery(post)
             queues = [stack.output(queue.url_output) for queue in names.QUEUES]
-            return all(is_complete(ledger, ref_id) for ref_id in posts) and not any(
+            return all(post.is_complete for post in posts) and not any(
                 left(stack, url) for url in queues
             )
 
         eventually(is_at_rest, patience=PATIENCE_SECONDS)
-    expected = [
-        (user, ref_id)
-        for ref_id, publisher in posts.items()
-        for user in made_up(audiences[publisher])
-    ]
-    assert sorted(entries(stack)) == sorted([*before, *expected])
-    for ref_id, publisher in posts.items():
-        row = ledger.get(ref_id)
-        assert row is not None
-        assert (row.delivered, row.pending) == (audiences[publisher], frozenset())
+    assert judge(people.record, rows=rows(stack)).failures == []
+    assert {post.ref_id: post.delivered for post in posts} == {
+        f"post-of-{publisher}": count for publisher, count in audiences.items()
+    }
     dead = {queue.name: left(stack, stack.output(queue.dlq_url_output)) for queue in names.QUEUES}
     assert dead == dict.fromkeys(dead, 0)
-    return Outcome(len(expected), front.counted, workers)
+    return Outcome(sum(audiences.values()), front.counted, workers)
 
 
 @pytest.fixture(scope="module")
-def outcome(stack: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+def outcome(people: People, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """A delivery to `ALL` with faults, kills and copies."""
     plan = worker_processes.Plan(seed=SEED, kills=0.35, copies=0.35)
     log = tmp_path_factory.mktemp("log") / "workers.log"
-    return deliver(stack, ALL, rates=faults.BAD_DAY, plan=plan, log=log)
+    return deliver(people, ALL, rates=faults.BAD_DAY, plan=plan, log=log)
 
 
 def test_every_follower_has_every_post_once_whatever_fails_is_killed_or_copied(
@@ -162,18 +158,18 @@ def test_every_follower_has_every_post_once_whatever_fails_is_killed_or_copied(
 
 @pytest.mark.speed
 def test_a_faulty_table_costs_at_most_half_of_the_requests_again(
-    stack: Deployment, tmp_path: Path
+    people: People, tmp_path: Path
 ) -> None:
     plan = worker_processes.Plan(seed=SEED)
     log = tmp_path / "workers.log"
-    outcome = deliver(stack, FEW, rates=faults.BAD_DAY, plan=plan, log=log)
+    outcome = deliver(people, FEW, rates=faults.BAD_DAY, plan=plan, log=log)
     assert outcome.puts_requested <= 1.5, outcome
     assert outcome.puts_applied <= 1.1, outcome
 
 
 @pytest.mark.speed
-def test_without_faults_every_entry_is_put_once(stack: Deployment, tmp_path: Path) -> None:
+def test_without_faults_every_entry_is_put_once(people: People, tmp_path: Path) -> None:
     plan = worker_processes.Plan(seed=SEED)
     log = tmp_path / "workers.log"
-    outcome = deliver(stack, MORE, rates=faults.NONE, plan=plan, log=log)
+    outcome = deliver(people, MORE, rates=faults.NONE, plan=plan, log=log)
     assert outcome.puts_requested <= 1.01, outcome

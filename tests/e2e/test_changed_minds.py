@@ -1,8 +1,8 @@
 """200 readers follow, unfollow and mute at random, while 2,000 posts are published.
 
-Nobody is believed: `oracle.py` judges by what callers sent and were answered alone. Of the
-service's own words only one counts, that a delivery was complete at a time: until then an unfollow
-may count either way (docs/reliability.md).
+Nobody is believed: `fanfold_cli/run/verdict.py` judges by what callers sent and were answered
+alone. Of the service's own words only one counts, that a delivery was complete at a time: until
+then an unfollow may count either way (docs/reliability.md).
 
 What the local engine cannot show: its indexes never lag behind their tables, so no post that races
 with a follow is missed by the first look of a backfill, and none needs the second. The simulation
@@ -14,19 +14,22 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from fanfold.aws.queues import MAX_BATCH
-from fanfold.contract import MAX_LIMIT
 from fanfold.follows.backfill import POSTS_WHEN_LATE
+from fanfold_cli.run.people import FOLLOWS, MUTES, PAUSE_SECONDS
+from fanfold_cli.run.record import Key
+from fanfold_cli.run.verdict import Reading, judge, wrong_about_unread
 from fanfold_cli.stack import Deployment
-from tests.e2e.company import PAUSE_SECONDS, THREADS, Company
-from tests.e2e.oracle import Reading, judge, wrong_about_unread
+from tests.e2e.clients import User
+from tests.e2e.company import THREADS, Company
 
 SEED = 15
 # Ten times what the second look takes.
@@ -62,6 +65,7 @@ class Crowd(Company):
         super().__init__(stack, [*self.readers, *self.newcomers, *self.publishers])
         self.clicks = ThreadPoolExecutor(THREADS)
         self.readings: list[Reading] = []
+        self.markers: dict[str, list[Key]] = defaultdict(list)
         self.circles = {
             reader: random.sample(self.publishers, size.circle) for reader in self.readers
         }
@@ -72,32 +76,18 @@ class Crowd(Company):
 
     # Requests, recorded
 
-    def read(self, reader: str, pages: int = 1) -> Reading:
-        """Read so many pages, or to the end with 0 of them."""
-        begun, query, count = time.time(), "", 0
-        reading = Reading(reader, begun, since=begun)
-        while True:
-            path = f"/v1/timeline?limit={MAX_LIMIT}&hydrate=false{query}"
-            page = self.answered(reader, "GET", path).content
-            reading.entries += page["entries"]
-            count += 1
-            if page["next"] is None or count == pages:
-                break
-            query = f"&before={page['next']}"
-        reading.ended = time.time()
-        if page["next"] is not None:
-            reading.look_no_further()
-        self.readings.append(reading)
-        return reading
+    def look(self, reader: str, pages: int = 1) -> Reading:
+        """Read so many pages, or to the end with 0 of them, and keep what they show."""
+        self.readings.append(self.read(reader, pages=pages))
+        return self.readings[-1]
 
     def mark(self, reader: str, choices: Random) -> None:
         """Say that the reader has read up to one of the entries on the first page."""
-        if not (entries := self.read(reader).entries):
+        if not (keys := self.look(reader).keys):
             return
-        entry = choices.choice(entries)
-        sent = {name: entry[name] for name in ("published_at", "ref_id")}
-        self.answered(reader, "PUT", "/v1/timeline/marker", sent)
-        self.record.markers[reader].append((entry["published_at"], entry["ref_id"]))
+        key = choices.choice(keys)
+        self.api(reader).move_marker(*key)
+        self.markers[reader].append(key)
 
     # The course of the test
 
@@ -107,7 +97,7 @@ class Crowd(Company):
             for reader in self.readers
             for publisher in self.circles[reader][: self.size.circle // 2]
         ]
-        self.all(lambda pair: self.want("following", pair[0], pair[1], True), half)
+        self.all(lambda pair: self.want(FOLLOWS, pair[0], pair[1], True), half)
 
     def change_minds_while_posts_are_published(self) -> None:
         """One batch of posts after the other, each by several publishers, and acts of readers."""
@@ -129,7 +119,7 @@ class Crowd(Company):
     def _publish_batch(self, publishers: list[str]) -> None:
         by_http, *by_queue = publishers
         self.publish(by_http)
-        self.send(by_queue)
+        self.send(*map(self.draft, by_queue))
 
     def _act(self, reader: str, choices: Random) -> None:
         (what,) = choices.choices([*WEIGHTS], [*WEIGHTS.values()])
@@ -138,37 +128,25 @@ class Crowd(Company):
         followed = self.record.is_followed((reader, publisher), now, now)
         muted = self.record.is_muted((reader, publisher), now, now)
         if what == "follow":
-            self.want("following", reader, publisher, not followed)
+            self.want(FOLLOWS, reader, publisher, not followed)
         elif what == "twice":  # both at the same time
-            click = self.clicks.submit(self.want, "following", reader, publisher, True)
-            self.want("following", reader, publisher, False)
+            click = self.clicks.submit(self.want, FOLLOWS, reader, publisher, True)
+            self.want(FOLLOWS, reader, publisher, False)
             click.result()
         elif what == "mute":
-            self.want("muted", reader, publisher, not muted)
+            self.want(MUTES, reader, publisher, not muted)
         elif what == "mark":
             self.mark(reader, choices)
         else:
-            self.read(reader)
-
-    def listed(self, reader: str, what: str, key: str) -> tuple[list[str], int | None]:
-        """Everything of a list, and the count beside it, if there is one."""
-        found: list[str] = []
-        count, query = None, ""
-        while True:
-            path = f"/v1/{what}?limit={MAX_LIMIT}{query}"
-            page = self.answered(reader, "GET", path).content
-            found += [each["publisher_id"] for each in page[key]]
-            count = page.get("count")
-            if page["next"] is None:
-                return found, count
-            query = f"&cursor={page['next']}"
+            self.look(reader)
 
     def wrong_at_rest(self, reader: str, *, hides_nothing: bool = False) -> list[str]:
         """What is wrong with lists, counts, marker and unread of a reader, and what is missing."""
         record, wrong = self.record, []
-        whole = self.read(reader, pages=0)
-        following, count = self.listed(reader, "following", "following")
-        muted, _ = self.listed(reader, "muted", "muted")
+        api, whole = self.api(reader), self.look(reader, pages=0)
+        following, muted = publishers_in(api.following()), publishers_in(api.muted())
+        user = User(self.deployment, reader, str(api.token))
+        count = user.call("GET", "/v1/following?limit=1").content["count"]
         if count != len(following):
             wrong.append(f"{reader} follows {following}, and is told a count of {count}.")
         now = time.time()
@@ -186,12 +164,10 @@ class Crowd(Company):
             for post in record.newest(publisher, POSTS_WHEN_LATE)
             if post.ref_id not in shown
         ]
-        marker = max(record.markers[reader], default=None)
-        told = self.answered(reader, "GET", "/v1/timeline/marker").content
+        marker, told = max(self.markers[reader], default=None), api.marker()
         if (told["published_at"], told["ref_id"]) != (marker or (None, None)):
             wrong.append(f"{reader} has read up to {marker}, and is told {told}.")
-        unread = self.answered(reader, "GET", "/v1/timeline/unread").content
-        complaint = wrong_about_unread(unread, marker, whole, hides_nothing=hides_nothing)
+        complaint = wrong_about_unread(api.unread(), marker, whole, hides_nothing=hides_nothing)
         return [*wrong, *([complaint] if complaint else [])]
 
     def take_everything_back(self, reader: str) -> None:
@@ -199,20 +175,24 @@ class Crowd(Company):
         for publisher in self.circles[reader]:
             pair = reader, publisher
             if self.record.mutes[pair]:
-                self.want("muted", reader, publisher, False)
+                self.want(MUTES, reader, publisher, False)
             if self.record.follows[pair]:
-                self.want("following", reader, publisher, True)
+                self.want(FOLLOWS, reader, publisher, True)
 
     def seconds_to_backfill(self, newcomer: str, publisher: str) -> float:
         """Follow for the first time, and wait for the newest posts; infinite if none come."""
         wanted = {post.ref_id for post in self.record.newest(publisher, BACKFILLED)}
-        self.want("following", newcomer, publisher, True)
+        self.want(FOLLOWS, newcomer, publisher, True)
         begun = time.time()
-        while {entry["ref_id"] for entry in self.read(newcomer).entries} != wanted:
+        while {entry["ref_id"] for entry in self.look(newcomer).entries} != wanted:
             if time.time() - begun > BACKFILL_PATIENCE_SECONDS:
                 return math.inf
             time.sleep(PAUSE_SECONDS)
         return time.time() - begun
+
+
+def publishers_in(listed: Iterable[Any]) -> list[str]:
+    return [each["publisher_id"] for each in listed]
 
 
 def run(stack: Deployment, size: Size, seed: int) -> list[str]:

@@ -1,16 +1,19 @@
 """A real follow graph: posts by its largest publishers reach exactly their followers."""
 
-import uuid
+import time
 from pathlib import Path
 
 import pytest
 
-from fanfold.fanout.ledger import Ledger
 from fanfold_cli.follows import graph, seeding
 from fanfold_cli.follows.graph import Graph
 from fanfold_cli.local.home import CHECKOUT
+from fanfold_cli.run.people import People
+from fanfold_cli.run.rows import rows
+from fanfold_cli.run.verdict import judge
+from fanfold_cli.run.watch import Watched, await_delivery
 from fanfold_cli.stack import Deployment
-from tests.e2e.clients import entries, eventually, is_complete, send
+from tests.e2e.clients import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.thorough
 
@@ -30,20 +33,16 @@ def largest(whole: Graph, count: int) -> Graph:
 
 
 def check(stack: Deployment, part: Graph) -> None:
-    """Load the graph, publish one post of each publisher, and compare every entry."""
+    """Load the graph, publish one post of each publisher, and hold every row to the graph."""
+    people, begun = People(stack), time.time()
     assert seeding.seed(stack, part) == part.edges
-    posts = {f"{publisher}-{uuid.uuid4().hex}": publisher for publisher in part.followers}
-    expected = sorted(
-        (follower, ref_id)
-        for ref_id, publisher in posts.items()
-        for follower in part.followers[publisher]
-    )
-    for ref_id, publisher in posts.items():
-        send(stack, {"type": "post.published", "publisher_id": publisher, "ref_id": ref_id})
-    ledger = Ledger(stack.client("dynamodb"), stack.settings().fanouts_table)
-    for ref_id in posts:
-        eventually(lambda ref_id=ref_id: is_complete(ledger, ref_id))  # type: ignore[misc]
-    assert sorted(entry for entry in entries(stack) if entry[1] in posts) == expected
+    people.record.follow_all(part.followers, begun, time.time())
+    posts = [people.draft(publisher) for publisher in part.followers]
+    people.send(*posts)
+    watched = [Watched(post, len(part.followers[post.publisher])) for post in posts]
+    assert await_delivery(people, watched, patience=PATIENCE_SECONDS) == []
+    verdict = judge(people.record, rows=rows(stack), ours=None)
+    assert (verdict.failures, verdict.expected) == ([], part.edges)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import stat
@@ -20,20 +21,23 @@ from botocore.stub import Stubber
 from moto import mock_aws
 from typer.testing import CliRunner
 
+from fanfold import clock as product_clock
 from fanfold import names
 from fanfold_cli.aws import LocalEndpoint
+from fanfold_cli.run import rows, watch
+from fanfold_cli.run.people import People
+from fanfold_cli.run.record import Post, Record
+from fanfold_cli.run.verdict import judge
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import ExpectedError
-from proof.aws_verify import measures, own_stack, tables, troubles, watch
+from proof.aws_verify import measures, own_stack, troubles
 from proof.aws_verify.__main__ import app
 from proof.aws_verify.course import Course
 from proof.aws_verify.measures import WRITES, Query
 from proof.aws_verify.own_stack import TAG, OwnStack
-from proof.aws_verify.people import People
 from proof.aws_verify.report import Report
 from proof.aws_verify.runs import Run
-from proof.aws_verify.script import HTTP, QUEUE, Post, Record
-from proof.aws_verify.verdict import judge
+from proof.aws_verify.script import Script
 from tests.commands import Stack, outputs
 from tests.integration.test_cli_pause import FakeLambda as Lanes
 from tests.service import HANDLERS, REGION, Clock, System
@@ -43,6 +47,7 @@ OTHER = "Fanfold-verify-2"
 TEMPLATE = json.dumps({"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}})
 EARLIER = "2026-11-20T17:00:00.000Z"
 BEGAN = "2026-11-22T19:00:00Z"
+FOLLOWERS = frozenset({"v1-bob", "v1-carol"})
 
 Write = Callable[[str], None]
 
@@ -314,21 +319,22 @@ def test_a_removal_that_fails_says_what_remains_and_how_to_try_again(
 
 
 @pytest.fixture
-def published(system: System) -> dict[str, Post]:
+def published(system: System) -> Record:
     """A post by HTTP and one by the queue, delivered by the real functions; and their record."""
-    followers = frozenset({"v1-bob", "v1-carol"})
-    for user in sorted(followers):
+    record = Record()
+    record.follow_all({"v1-ada": FOLLOWERS}, 1, 2)
+    for user in sorted(FOLLOWERS):
         assert system.follow(user, "v1-ada").status == 200
     answer = system.publish("a", user="v1-ada").body
     event = {"type": "post.published", "publisher_id": "v1-ada", "ref_id": "v1-post"}
     whole = {**event, "version": 1, "published_at": EARLIER}
     system.sqs.send_message(QueueUrl=system.url("Publish"), MessageBody=json.dumps(whole))
     system.pump()
-    posts = (
-        Post(answer["ref_id"], "v1-ada", answer["published_at"], "", HTTP, followers),
-        Post("v1-post", "v1-ada", EARLIER, "", QUEUE, followers),
+    record.add(
+        Post(answer["ref_id"], "v1-ada", answer["published_at"], 3, complete=4, delivered=2),
+        Post("v1-post", "v1-ada", EARLIER, 3, complete=4, delivered=2),
     )
-    return {post.ref_id: post for post in posts}
+    return record
 
 
 def stack_of(**clients: Any) -> Stack:
@@ -345,18 +351,18 @@ def lose_an_entry(system: System) -> None:
 
 
 def test_rows_and_edges_are_read_as_the_functions_wrote_them(
-    system: System, published: dict[str, Post]
+    system: System, published: Record
 ) -> None:
     def judged() -> tuple[int, list[str]]:
-        verdict = judge(published, tables.rows(stack_of(), total=4), prefix="")
-        return verdict.right, [failure.partition(" (")[0] for failure in verdict.failures()]
+        verdict = judge(published, rows=rows.rows(stack_of(), total=4))
+        return verdict.right, [failure.partition(" (")[0] for failure in verdict.failures]
 
     assert judged() == (4, [])
     lose_an_entry(system)
     assert judged() == (3, ["1 row is missing"])
     system.follow("v1-bob", "somebody")
-    found = tables.followers(stack_of(), ["v1-ada", "v1-nobody"])
-    assert found == {"v1-ada": published["v1-post"].followers, "v1-nobody": frozenset()}
+    found = rows.followers(stack_of(), ["v1-ada", "v1-nobody"])
+    assert found == {"v1-ada": FOLLOWERS, "v1-nobody": frozenset()}
 
 
 # --- troubles
@@ -584,42 +590,42 @@ def test_every_table_index_and_function_of_the_stack_is_asked_about() -> None:
 
 def test_what_does_not_arrive_is_explained_given_up_and_named(
     system: System,
-    published: dict[str, Post],
+    published: Record,
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("proof.aws_verify.watch.time.sleep", lambda _seconds: clock.advance(5))
-    monkeypatch.setattr(watch, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(product_clock, "sleep", lambda _seconds: clock.advance(5))
     lose_an_entry(system)
-    record = Record("v1", (2,))
-    people, post = People(stack_of(), record), published["v1-post"]
+    people, post = People(stack_of(), published), published.posts["v1-post"]
+    post.complete = math.inf
     with patch.object(People, "delivery", lambda *_: {"state": "delivering", "delivered": 1}):
-        watched = watch.Watched.of(post, time.monotonic())
-        (failure,) = watch.watch(people, [watched], patience=60)
-    assert "The post v1-post has not arrived" in failure
-    assert "delivering, with 1 of 2 entries, and 1 of its sample are missing" in failure
+        watched = watch.Watched.of(post, FOLLOWERS, product_clock.monotonic())
+        (late,) = watch.await_delivery(people, [watched], patience=60)
+    assert "The post v1-post has not arrived" in late.late()
+    assert "delivering, with 1 of 2 entries, and 1 of its sample are missing" in late.late()
     assert watched.result()["p99_seconds"] is None
-    record.follows = {"v1-ada": post.followers}
-    watch.await_follows(people, patience=60)
+    wanted = {"v1-ada": FOLLOWERS}
+    watch.await_follows(people, wanted, patience=60)
     assert system.unfollow("v1-bob", "v1-ada").status == 204
     with pytest.raises(ExpectedError, match="1 of 2 follows have arrived and 0 are too many"):
-        watch.await_follows(people, patience=60)
+        watch.await_follows(people, wanted, patience=60)
     said = " ".join(capsys.readouterr().err.split())
     assert said.count("comes again 360 s after it was received") == 2
 
 
 def test_on_an_engine_of_others_the_bar_of_rows_knows_no_total_and_dead_letters_are_no_failure(
-    system: System, published: dict[str, Post], capsys: pytest.CaptureFixture[str]
+    system: System, published: Record, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record, report = Record("v1", (1,)), Report({"run": {}})
-    record.posts = {"v1-post": published["v1-post"]}
+    report = Report({"run": {}})
     clients = {"dynamodb": system.dynamodb, "sqs": system.sqs}
     engine = Stack(REGION, LocalEndpoint("http://127.0.0.1:9", "key"), outputs(), clients)
     system.sqs.send_message(QueueUrl=system.url("BulkDlq"), MessageBody="x")
-    course = Course(engine, "", record, report)
+    course = Course(People(engine, published), "", Script("v1", (1,)), report)
+    course.followers = {"v1-ada": FOLLOWERS}
     course._check_rows()
     course._check_dead_letters()
+    assert report.failures == []
     assert "rows" in capsys.readouterr().err
     assert report.sections["dead_letters"]["bulk"] == 1
     (skipped,) = report.skipped

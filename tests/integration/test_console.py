@@ -11,17 +11,18 @@ import pytest
 from fanfold import names
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.ids import ref_id_for
-from fanfold_cli.commands.demo import Run
 from fanfold_cli.console import watching
 from fanfold_cli.console.stack_reading import LIMIT, SAMPLES
 from fanfold_cli.console.views import BUSY, GOOD, State
 from fanfold_cli.console.watching import Watching, first_state
 from fanfold_cli.follows.graph import Graph
+from fanfold_cli.run.people import People
+from fanfold_cli.run.record import Post, Record
 from proof.hurt import stage as hurt_stage
 from proof.hurt.meter import Meter
 from proof.hurt.stage import Stage
 from tests.commands import Stack, outputs
-from tests.service import ACCOUNT, POST, REGION, System
+from tests.service import ACCOUNT, AT, POST, REGION, System
 
 FOLLOWERS = 200
 
@@ -189,12 +190,17 @@ def stage(system: System) -> Stage:
     return made
 
 
+def note(record: Record, publisher: str, key: str) -> None:
+    """Note a post that was published with this key."""
+    record.add(Post(ref_id_for(publisher, key), publisher, AT, 0))
+
+
 def test_what_an_earlier_publish_of_the_demo_owes_is_open_until_it_has_ended(
     system: System, stage: Stage
 ) -> None:
     for key in ("post-1", "post-2"):
         system.publish(key)
-        stage.run.posts[ref_id_for("ada", key)] = "ada"
+        note(stage.people.record, "ada", key)
     first = stage.shown.read(stage.shown.state)
     assert (first.open, first.queues["publish"].waiting) == (2, 2)
     system.pump()
@@ -206,10 +212,10 @@ def test_the_demo_shows_a_post_while_the_others_of_its_publish_are_sent(
 ) -> None:
     shown = []
 
-    def publish_slowly(run: Run, tag: str) -> None:
+    def publish_slowly(people: People, _graph: Graph, *, tag: str) -> None:
         for user in ("ada", "eve"):
             system.publish(tag, user=user)
-            run.posts[ref_id_for(user, tag)] = user
+            note(people.record, user, tag)
             ring = stage.shown.read(stage.shown.state).ring
             shown.append(ring.ref_id if ring else "")
 

@@ -190,8 +190,8 @@ RULES = (
         "it hurts a local stack with what the simulation has",
     ),
     Rule(
-        "fanfold_cli.commands.demo",
-        (*CLI, "proof.hurt", "rich", "typer", "urllib3"),
+        "fanfold_cli.run.demo",
+        (*CLI, "proof.hurt", "rich", "typer"),
         "with --hurt it opens the page, and only then imports it",
     ),
     Rule("tools", ("tools",), "it runs the commands of the Makefile, and imports none of them"),

@@ -4,8 +4,19 @@ import json
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from fanfold_cli.console import rings
 from fanfold_cli.console.views import CELLS, Ring
+from fanfold_cli.run.verdict import (
+    DOUBLED,
+    EXTRA,
+    MISCOUNTED,
+    MISSING,
+    REPEATED,
+    UNKNOWN,
+    Verdict,
+)
 from proof.hurt import counting
 from proof.hurt.meter import Meter, cell_of
 from proof.model.endpoint import Answer, Request
@@ -86,29 +97,24 @@ def test_a_throttled_table_refuses_four_batches_of_ten_and_then_none() -> None:
     assert meter.refused == before
 
 
-EXPECTED = {("ada", "post-1"), ("bob", "post-1"), ("bob", "post-2")}
-
-
-def judged(found: Counter[tuple[str, str]], bob: list[str]) -> Any:
-    seen = {"bob": Counter(bob)}
-    return counting.judge(EXPECTED, found, seen, seconds=158.2, killed=2, refused=1, copies=0)
-
-
-def test_the_verdict_is_one_line_and_any_row_too_few_or_too_many_is_wrong() -> None:
-    both = ["post-1", "post-2"]
-    verdict = judged(Counter(EXPECTED), both)
-    assert verdict.is_right
-    assert verdict.sentence == (
-        "demo: delivered 3 of 3 entries in 158 s; 2 workers killed, 1 batch refused, 0 copies, "
-        "0 lost, 0 seen twice"
+@pytest.mark.parametrize(
+    ("faults", "wrong_readers", "end"),
+    [
+        ({}, (), "0 lost, 0 seen twice"),
+        ({MISSING: 1}, (), "1 lost, 0 seen twice"),
+        ({DOUBLED: 1, REPEATED: 2}, ("bob",), "0 lost, 3 seen twice, 1 timeline wrong"),
+        ({EXTRA: 1, UNKNOWN: 1}, (), "0 lost, 0 seen twice, 2 unexpected"),
+        ({MISCOUNTED: 2}, (), "0 lost, 0 seen twice, 2 counts wrong"),
+    ],
+)
+def test_the_verdict_is_one_line_with_each_fault(
+    faults: dict[str, int], wrong_readers: tuple[str, ...], end: str
+) -> None:
+    found = Verdict(3, 3 - faults.get(MISSING, 0), Counter(faults))
+    found.wrong_readers.update(wrong_readers)
+    shown = counting.view(found, seconds=158.2, killed=2, refused=1, copies=0)
+    assert shown.is_right is (not faults)
+    assert shown.sentence == (
+        f"demo: delivered {found.right} of 3 entries in 158 s; 2 workers killed, 1 batch refused, "
+        f"0 copies, {end}"
     )
-    for found, bob, end in (
-        (Counter(EXPECTED - {("ada", "post-1")}), both, "1 lost, 0 seen twice"),
-        (Counter([*EXPECTED, ("ada", "post-1")]), both, "0 lost, 1 seen twice"),
-        (Counter(EXPECTED), ["post-1", *both], "0 lost, 1 seen twice"),
-        (Counter(EXPECTED), ["post-1"], "0 lost, 0 seen twice, 1 timelines wrong"),
-        (Counter([*EXPECTED, ("eve", "post-1")]), both, "0 lost, 0 seen twice, 1 unexpected"),
-    ):
-        verdict = judged(found, bob)
-        assert not verdict.is_right
-        assert verdict.sentence.endswith(end)

@@ -114,7 +114,7 @@ def test_nothing_is_at_rest_while_a_publish_is_in_flight(
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
-    def publish(*_: Any) -> None:
+    def publish(*_: Any, **_options: Any) -> None:
         begun.set()
         go_on.wait()
 

@@ -1,16 +1,16 @@
 """What callers sent and were answered, and what follows from it for what is followed. Pure.
 
-Nobody inside the service is asked. Times are epoch seconds of this machine, whose clock the service
-has too. What overlaps may count either way.
+Nobody inside the service is asked. Times are epoch seconds of this machine. What overlaps may count
+either way.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 Pair: TypeAlias = tuple[str, str]  # a reader and a publisher
 Key: TypeAlias = tuple[str, str]  # a post's `published_at` and `ref_id`: the order of timelines
@@ -40,25 +40,45 @@ class Post:
     publisher: str
     published_at: str
     begun: float  # sent; accepted between then and its answer
-    complete: float = math.inf  # when it was delivered, as its publisher was told
+    body: Any = None
+    # What its publisher was told: when it was delivered, and to how many if entries were pushed.
+    complete: float = math.inf
+    delivered: int | None = None
 
     @property
     def key(self) -> Key:
         return self.published_at, self.ref_id
+
+    @property
+    def is_complete(self) -> bool:
+        return self.complete < math.inf
 
 
 @dataclass
 class Record:
     follows: dict[Pair, list[Request]] = field(default_factory=lambda: defaultdict(list))
     mutes: dict[Pair, list[Request]] = field(default_factory=lambda: defaultdict(list))
-    posts: dict[str, Post] = field(default_factory=dict)
-    markers: dict[str, list[Key]] = field(default_factory=lambda: defaultdict(list))
+    posts: dict[str, Post] = field(default_factory=dict)  # by ref_id
+
+    def add(self, *posts: Post) -> None:
+        """Note posts; of one that is sent twice, the first request counts."""
+        for post in posts:
+            self.posts.setdefault(post.ref_id, post)
+
+    def follow_all(
+        self, followers: Mapping[str, Iterable[str]], begun: float, ended: float
+    ) -> None:
+        """Note that all these users, by publisher, have followed within an interval."""
+        request = Request(True, begun, ended)
+        for publisher, users in followers.items():
+            for user in users:
+                self.follows[user, publisher].append(request)
 
     def is_followed(self, pair: Pair, begun: float, ended: float) -> bool | None:
-        return surely(self.follows[pair], begun, ended)
+        return surely(self.follows.get(pair, ()), begun, ended)
 
     def is_muted(self, pair: Pair, begun: float, ended: float) -> bool | None:
-        return surely(self.mutes[pair], begun, ended)
+        return surely(self.mutes.get(pair, ()), begun, ended)
 
     def is_visible(self, pair: Pair, begun: float, ended: float) -> bool | None:
         """Whether its entries are shown throughout an interval, or at no time of it."""

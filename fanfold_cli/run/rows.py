@@ -1,20 +1,32 @@
-"""What the tables hold, read item by item."""
+"""What the tables of a stack hold, read item by item."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from fanfold.ids import split_sort_key
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
-from proof.aws_verify.verdict import Row
 
 # DynamoDB's limit of BatchGetItem.
 MAX_KEYS = 100
 
 
-def rows(deployment: Deployment, *, total: int | None) -> Iterator[Row]:
+class Row(NamedTuple):
+    """A row of the timelines table."""
+
+    user: str
+    sort_key: str
+    publisher: str
+
+    @property
+    def ref_id(self) -> str:
+        return split_sort_key(self.sort_key)[1]
+
+
+def rows(deployment: Deployment, *, total: int | None = None) -> Iterator[Row]:
     """Every row of the timelines, with a bar that expects so many; None is unknown."""
     table = deployment.settings().timelines_table
     with progress_bar("Checking", total=total, unit="rows") as bar:

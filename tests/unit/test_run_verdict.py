@@ -1,13 +1,17 @@
-"""The judge of what readers are shown, on a few requests each."""
+"""The verdict on what readers are shown and on rows of timelines, after a few requests each."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.e2e.oracle import Reading, judge, wrong_about_unread
-from tests.e2e.recorded import Post, Record, Request, surely
+from fanfold_cli.run.record import Post, Record, Request, surely
+from fanfold_cli.run.rows import Row
+from fanfold_cli.run.verdict import Reading, Verdict, judge, wrong_about_unread
 
 OLDER = Post("older", "bob", "2026-11-20T17:00:00.123Z", begun=20, complete=25)
 NEWER = Post("newer", "bob", "2026-11-20T18:00:00.123Z", begun=21, complete=28)
@@ -142,3 +146,89 @@ def test_unread_is_what_is_shown_above_the_marker(
     answer, whole = {"unread": unread, "more": more}, read(26, 27, *BOTH)
     complaint = wrong_about_unread(answer, OLDER.key, whole, hides_nothing=hides_nothing)
     assert (complaint is None) is is_right
+
+
+ROWS = [
+    Row(user, f"{post.published_at}#{post.ref_id}", "bob")
+    for post in (OLDER, NEWER)
+    for user in ("ada", "eve")
+]
+
+
+def of_rows(
+    *rows: Row, complete: float = 29, told: int | None = None, ours: str | None = ""
+) -> Verdict:
+    """The verdict on two posts to two followers, of whom one has left since."""
+    posts = [replace(post, complete=complete, delivered=told) for post in (OLDER, NEWER)]
+    record = Record(posts={post.ref_id: post for post in posts})
+    record.follow_all({"bob": ["ada", "eve"]}, 10, 11)
+    record.follows["ada", "bob"].append(UNFOLLOW)
+    return judge(record, rows=rows, ours=ours)
+
+
+def test_rows_as_published_are_right() -> None:
+    verdict = of_rows(*ROWS, told=2)
+    assert (verdict.right, verdict.expected, verdict.failures) == (4, 4, [])
+
+
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        (ROWS[1:], "1 row is missing (its user followed when it was published): ada older"),
+        ([*ROWS, ROWS[0]], "1 row is doubled"),
+        ([*ROWS, ROWS[0]._replace(sort_key=f"{NEWER.published_at}#older")], "1 row is doubled"),
+        ([*ROWS, ROWS[0]._replace(user="mallory")], "1 row is too many"),
+        ([*ROWS, ROWS[0]._replace(sort_key="2026-11-20T17:00:00.123Z#x")], "1 row is of no known"),
+        ([ROWS[0]._replace(publisher="eve"), *ROWS[1:]], "1 row is wrong"),
+        ([ROWS[0]._replace(sort_key=f"{NEWER.published_at}#older"), *ROWS[1:]], "1 row is wrong"),
+        ([], "4 rows are missing"),
+    ],
+)
+def test_a_spoiled_table_fails_with_a_sentence(rows: list[Row], fault: str) -> None:
+    (failure,) = of_rows(*rows).failures
+    assert failure.startswith(fault)
+
+
+@pytest.mark.parametrize(("told", "is_right"), [(None, True), (2, True), (1, False), (3, False)])
+def test_a_count_that_lies_fails(told: int | None, is_right: bool) -> None:
+    verdict = of_rows(*ROWS, told=told)
+    assert verdict.is_right is is_right
+    assert verdict.faults == ({} if is_right else {"miscounted": 2})
+
+
+def test_a_row_of_a_delivery_that_is_not_complete_is_late_and_not_called_missing() -> None:
+    assert of_rows(*ROWS[:3], complete=math.inf).faults == Counter(late=1)
+
+
+def test_rows_of_a_user_who_follows_later_may_be_there() -> None:
+    record = Record(posts={"older": OLDER})
+    record.follows["ada", "bob"].append(AGAIN)
+    for rows in (ROWS[:1], []):
+        assert judge(record, rows=rows).failures == []
+
+
+def test_posts_of_others_are_passed_over_where_they_may_be() -> None:
+    other = ROWS[0]._replace(sort_key=f"{NEWER.published_at}#other")
+    for ours, faults in (("", 1), ("ad", 1), ("v1-", 0), (None, 0)):
+        assert of_rows(*ROWS, other, ours=ours).faults.total() == faults
+    reading = read(29, 29.5, *BOTH, OLD | {"ref_id": "a-post"})
+    record = Record(posts={"older": OLDER, "newer": NEWER})
+    record.follows["ada", "bob"].append(FOLLOW)
+    assert judge(record, [reading], ours=None).is_right
+    assert not judge(record, [reading]).is_right
+
+
+def test_a_sentence_has_at_most_five_examples() -> None:
+    record = Record(posts={"older": OLDER})
+    record.follow_all({"bob": [f"reader-{number}" for number in range(9)]}, 10, 11)
+    (failure,) = judge(record, rows=()).failures
+    assert failure.startswith("9 rows are missing")
+    assert failure.count(" older") == 5
+
+
+def test_a_body_must_be_as_sent_where_it_is_shown() -> None:
+    for body, is_right in (("Hello", True), ("Bye", False)):
+        record = Record(posts={"older": replace(OLDER, body="Hello")})
+        record.follows["ada", "bob"].append(FOLLOW)
+        reading = read(29, 29.5, OLD | {"body": body}, has_bodies=True)
+        assert judge(record, [reading]).is_right is is_right

@@ -1,0 +1,215 @@
+"""`fanfold demo`: follow, publish, deliver and read on the local engine, and count the entries."""
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fanfold_cli.deliveries.idle_timeout import DELIVERY_SECONDS
+from fanfold_cli.follows.graph import Graph, heavy_tailed
+from fanfold_cli.follows.seeding import seed
+from fanfold_cli.local import deploy
+from fanfold_cli.local.home import IS_CHECKOUT, Home
+from fanfold_cli.options import BrowserOption, HomeOption, JsonOption, PortOption
+from fanfold_cli.progress import waiting_for
+from fanfold_cli.run.people import People
+from fanfold_cli.run.rows import rows
+from fanfold_cli.run.verdict import EXTRA, Reading, judge
+from fanfold_cli.run.watch import Watched, await_delivery
+from fanfold_cli.terminal import (
+    ExpectedError,
+    counted,
+    failing_with,
+    has_terminal,
+    interrupted_with,
+    print_json,
+    print_result,
+    say,
+)
+from fanfold_client import Failed
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+PUBLISHERS = 20
+MOST_FOLLOWERS = 10_000
+SEED = 1
+# Of the largest post with --hurt: long enough to do something to it.
+HURT_SECONDS = 22.0
+# Entries that are shown of a timeline, and those of a page: a timeline has several.
+PAGE = 10
+
+
+def demo(
+    home: HomeOption = None,
+    followers: Annotated[
+        int, typer.Option(min=1, help="Followers of the largest publisher.")
+    ] = MOST_FOLLOWERS,
+    number: Annotated[int, typer.Option("--seed", help="Seed of the follow graph.")] = SEED,
+    hurt: Annotated[
+        bool,
+        typer.Option(
+            "--hurt",
+            help="Kill workers, refuse batches and deliver twice meanwhile, on an engine of its "
+            "own; a page shows it, and has buttons for it.",
+        ),
+    ] = False,
+    seconds: Annotated[
+        float,
+        typer.Option(min=1.0, max=45.0, help="With --hurt: how long the largest post shall take."),
+    ] = HURT_SECONDS,
+    port: PortOption = 0,
+    browser: BrowserOption = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the main job on the local engine: follow, publish, deliver, read, and count."""
+    chosen = Home.choose(home)
+    if hurt:
+        graph = heavy_tailed(publishers=PUBLISHERS, most=followers, seed=number)
+        _hurt(chosen, graph, seconds, port, browser=browser, as_json=as_json)
+        return
+    deployment = deploy.bring_up(chosen)
+    is_default = (followers, number) == (MOST_FOLLOWERS, SEED)
+    # Publishers of their own for each graph: otherwise two graphs on one engine would add up.
+    prefix = "" if is_default else f"{number}x{followers}-"
+    graph = heavy_tailed(publishers=PUBLISHERS, most=followers, seed=number, prefix=prefix)
+    down = chosen.command("down")
+    with interrupted_with(f"the engine keeps running; {down} ends it."):
+        result = _run(People(deployment), graph, is_shown=not as_json)
+    say(f"The engine keeps running: try it, or end it with {down}.")
+    if as_json:
+        print_json(result)
+    else:
+        print_result(
+            f"demo: delivered {result['delivered']:,} of {result['expected']:,} entries in "
+            f"{result['seconds']:.1f} s"
+        )
+    if not result["is_right"]:
+        raise typer.Exit(1)
+
+
+def _hurt(
+    home: Home, graph: Graph, seconds: float, port: int, *, browser: bool, as_json: bool
+) -> None:
+    if not IS_CHECKOUT:
+        raise ExpectedError(
+            "`fanfold demo --hurt` runs the functions in processes of its own, so it needs a "
+            "checkout of Fanfold."
+        )
+    from proof.hurt import command
+
+    verdict = command.run(
+        home, graph, seconds=seconds, port=port, browser=browser and has_terminal()
+    )
+    if as_json:
+        content = asdict(verdict)
+        print_json(content | {"lost": verdict.lost, "is_right": verdict.is_right})
+    else:
+        print_result(verdict.sentence)
+    if not verdict.is_right:
+        raise typer.Exit(1)
+
+
+def _run(people: People, graph: Graph, *, is_shown: bool) -> dict[str, Any]:
+    """Follow, publish, deliver, read and count; with `is_shown`, print two timelines."""
+    most = len(graph.followers[graph.largest()[0]])
+    say(
+        f"The graph has {counted(len(graph.followers), 'publisher')} and "
+        f"{counted(graph.edges, 'follow')}; the largest publisher has "
+        f"{counted(most, 'follower')}."
+    )
+    begun = time.time()
+    seed(people.deployment, graph)
+    people.record.follow_all(graph.followers, begun, time.time())
+    begin = time.monotonic()
+    with (
+        waiting_for("the publishers to sign in and publish"),
+        failing_with("A post cannot be published", Failed),
+    ):
+        publish(people, graph, tag=f"demo-{secrets.token_hex(3)}")
+    late = await_posts(people, graph)
+    seconds = time.monotonic() - begin
+    with failing_with("A timeline cannot be read", Failed):
+        readings = [_read(people, user) for user in _readers_to_show(graph)]
+    if is_shown:
+        for reading in readings:
+            print_result(_table(reading))
+    verdict = judge(people.record, readings, rows=rows(people.deployment), ours=None)
+    for failure in verdict.failures:
+        say(f"Not as expected: {failure}")
+    return {
+        "expected": verdict.expected,
+        "delivered": verdict.right,
+        "unexpected": verdict.faults[EXTRA],
+        "late": late,
+        "wrong_timelines": len(verdict.wrong_readers),
+        "seconds": round(seconds, 3),
+        "is_right": verdict.is_right and not late,
+    }
+
+
+def publish(people: People, graph: Graph, *, tag: str) -> None:
+    """Publish one post of each publisher: the larger half by HTTP, the smaller half by SQS.
+
+    Keys and `ref_id`s begin with `tag`, so that the demo can be repeated on the same engine.
+    """
+    publishers = graph.largest()
+    by_http, by_queue = publishers[: len(publishers) // 2], publishers[len(publishers) // 2 :]
+    for number, publisher in enumerate(by_http, 1):
+        people.publish(publisher, {"title": "Hello by HTTP"}, key=f"{tag}-http-{number:02d}")
+    people.send(
+        *(
+            people.draft(publisher, {"title": "Hello by SQS"}, ref_id=f"{tag}-queue-{number:02d}")
+            for number, publisher in enumerate(by_queue, 1)
+        )
+    )
+    say(
+        f"Published {counted(len(by_http), 'post')} by HTTP and "
+        f"{counted(len(by_queue), 'post')} by queue message."
+    )
+
+
+def await_posts(people: People, graph: Graph) -> int:
+    """Show progress until every post is delivered, or none progresses; return how many are late."""
+    watched = [
+        Watched(post, len(graph.followers[post.publisher])) for post in people.record.posts.values()
+    ]
+    late = await_delivery(people, watched, patience=DELIVERY_SECONDS)
+    if late:
+        are = counted(len(late), "delivery is", "deliveries are")
+        say(f"{are} still under way, see `fanfold fanout list`; what was accepted is not lost.")
+    return len(late)
+
+
+def _readers_to_show(graph: Graph) -> Sequence[str]:
+    """A reader who follows the most publishers, and one who follows the fewest."""
+    follows = graph.follows
+    ordered = sorted(follows, key=lambda user: (-len(follows[user]), user))
+    return ordered[0], ordered[-1]
+
+
+def _read(people: People, user: str) -> Reading:
+    with waiting_for(f"the timeline of {user}"):
+        reading = people.read(user, limit=PAGE, hydrate=True)
+    reading.what = "the timeline"
+    return reading
+
+
+def _table(reading: Reading) -> "Table":
+    from rich.table import Table
+
+    title = f"The timeline of {reading.reader}, newest first"
+    table = Table(title=title, title_justify="left")
+    for column in ("published", "publisher"):
+        table.add_column(column, no_wrap=True)
+    # On a narrow terminal these two go on in the next line, and no id is cut.
+    for column in ("ref_id", "body"):
+        table.add_column(column, overflow="fold")
+    for entry in reading.entries[:PAGE]:
+        body = entry["body"]["title"] if entry["body"] else ""
+        at = entry["published_at"].partition("T")[2]
+        table.add_row(at, entry["publisher_id"], entry["ref_id"], body)
+    return table

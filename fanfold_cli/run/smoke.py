@@ -1,0 +1,277 @@
+"""`fanfold smoke`: prove a deployed stage with users made for it, and take them away again."""
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Annotated, Final
+
+import typer
+from botocore.exceptions import BotoCoreError, ClientError
+
+from fanfold import clock, names
+from fanfold.errors import FanfoldError
+from fanfold_cli.options import HomeOption, JsonOption, StackOption
+from fanfold_cli.progress import waiting_for
+from fanfold_cli.run.people import FOLLOWS, People
+from fanfold_cli.run.record import Post
+from fanfold_cli.run.verdict import judge
+from fanfold_cli.stack import Deployment
+from fanfold_cli.terminal import ExpectedError, WrongValue, print_json, print_result, say
+from fanfold_client import Failed, Refused
+
+# Far longer than a delivery to one follower takes, cold starts included.
+PATIENCE_SECONDS: Final = 120.0
+POLL_SECONDS: Final = 0.5
+PUBLISHER, FOLLOWER, STRANGER = "publisher", "follower", "stranger"
+ROLES = (PUBLISHER, FOLLOWER)
+VARIABLE = "FANFOLD_{}_TOKEN"
+EXPECTED: Final = (ExpectedError, Failed, FanfoldError, ClientError, BotoCoreError)
+UNAUTHORIZED: Final = 401
+NOT_FOUND: Final = 404
+
+
+def smoke(
+    stack: StackOption = None,
+    home: HomeOption = None,
+    patience: Annotated[
+        float, typer.Option(min=1, help="Seconds that any one step may take.")
+    ] = PATIENCE_SECONDS,
+    publisher_token: Annotated[
+        str | None,
+        typer.Option(
+            envvar=VARIABLE.format("PUBLISHER"),
+            help="Access token of a test user, where the stack has no pool.",
+        ),
+    ] = None,
+    follower_token: Annotated[
+        str | None,
+        typer.Option(envvar=VARIABLE.format("FOLLOWER"), help="Access token of another one."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Try a deployed stage as two users made for it: publish, follow, read, edit, retract.
+
+    Posts and follow are taken back, and the users deleted, whatever fails.
+    """
+    deployment = Deployment.to_change(stack, home)
+    tokens = [token for token in (publisher_token, follower_token) if token]
+    if len(tokens) == 1:
+        raise WrongValue("Give the tokens of both users, or of neither.")
+    made = [] if tokens else _new_users(deployment)
+    steps: list[Step] = []
+    left: list[str] = []
+    current: Smoke | None = None
+    try:
+        tokens = tokens or [deployment.token(user) for user in made]
+        people = People(deployment, seconds=patience)
+        for role, token in zip((*ROLES, STRANGER), (*tokens, "not-a-token"), strict=True):
+            people.sign_in(role, token)
+        current = Smoke(people, f"smoke-{secrets.token_hex(6)}")
+        for step in current.run():
+            steps.append(step)
+            if not as_json:
+                print_result(step.line)
+    finally:
+        left += current.clean() if current is not None else []
+        left += _delete(deployment, made)
+        for what in left:
+            say(f"Left behind: {what}")
+    is_right = not left and all(not step.failure for step in steps)
+    if as_json:
+        print_json({"is_right": is_right, "steps": [asdict(step) for step in steps], "left": left})
+    elif is_right:
+        print_result("The stage works. What was made for this is taken back.")
+    if not is_right:
+        raise typer.Exit(1)
+
+
+def _new_users(deployment: Deployment) -> list[str]:
+    if names.USER_POOL_ID_OUTPUT not in deployment.outputs:
+        raise WrongValue(
+            "The users of this stack come from an issuer, where none can be made: set "
+            f"{' and '.join(VARIABLE.format(role.upper()) for role in ROLES)} to access tokens of "
+            "two test users."
+        )
+    run = secrets.token_hex(6)
+    return [f"fanfold-smoke-{run}-{role}" for role in ROLES]
+
+
+def _delete(deployment: Deployment, users: list[str]) -> list[str]:
+    """Delete those of the users that were made; return what could not be."""
+    left = []
+    for user in users:
+        try:
+            deployment.delete_user(user)
+        except ExpectedError as error:
+            left.append(f"the user {user}: {error}")
+    return left
+
+
+@dataclass(frozen=True)
+class Step:
+    """What was tried; `failure` is a sentence, or empty."""
+
+    name: str
+    seconds: float
+    failure: str = ""
+
+    @property
+    def line(self) -> str:
+        outcome = f"FAILED: {self.failure}" if self.failure else "ok"
+        return f"{self.seconds:6.1f} s  {self.name}: {outcome}"
+
+
+@dataclass
+class Smoke:
+    """A publisher, a follower and a stranger without a token; `tag` makes ids that nobody has."""
+
+    people: People
+    tag: str
+    publisher_id: str = ""
+
+    @property
+    def posts(self) -> list[Post]:
+        return list(self.people.record.posts.values())
+
+    def run(self) -> Iterator[Step]:
+        """Take one step after the other, up to the first that fails."""
+        for name, take in self._steps():
+            began, failure = clock.monotonic(), ""
+            try:
+                with waiting_for(name):
+                    take()
+            except EXPECTED as error:
+                failure = str(error)
+            yield Step(name, clock.monotonic() - began, failure)
+            if failure:
+                return
+
+    def clean(self) -> list[str]:
+        """Take back follow and posts, whatever has failed; return what could not be."""
+        follow = [("the follow", self._unfollow)] if self.publisher_id else []
+        posts = [(f"the post {p.ref_id}", lambda p=p: self._retract(p)) for p in self.posts]
+        left = []
+        for what, take_back in (*follow, *posts):
+            try:
+                take_back()
+            except EXPECTED as error:
+                left.append(f"{what}: {error}")
+        return left
+
+    def _steps(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        yield "Nobody gets in without a valid token", self._refuse_strangers
+        yield "A publisher publishes, and reads the post", self._publish_first
+        yield "A user follows the publisher", self._follow
+        yield "A post by HTTP reaches the follower", self._deliver_by_http
+        yield "A post by the publish queue reaches the follower", self._deliver_by_queue
+        yield "An edit shows", self._edit
+        yield "The delivery is complete", self._complete
+        yield "An unfollow hides the publisher", self._hide
+        yield "A retracted post is gone", self._retract_all
+
+    def _refuse_strangers(self) -> None:
+        try:
+            self.people.api(STRANGER).timeline.page(limit=1)
+        except Refused as refused:
+            if refused.status == UNAUTHORIZED:
+                return
+            raise
+        raise ExpectedError("a request with a made-up token was answered")
+
+    def _publish_first(self) -> None:
+        """A token does not say how the stack calls its user; a post does."""
+        post = self._publish(PUBLISHER, "first")
+        publisher = self.people.api(PUBLISHER)
+        self.publisher_id = post.publisher = publisher.post(post.ref_id)["publisher_id"]
+        self.people.apis[self.publisher_id] = publisher
+
+    def _publish(self, publisher: str, which: str) -> Post:
+        return self.people.publish(publisher, self._body(which), key=f"{self.tag}:{which}")
+
+    def _body(self, which: str) -> dict[str, str]:
+        return {"title": f"{self.tag} {which}"}
+
+    def _follow(self) -> None:
+        self.people.want(FOLLOWS, FOLLOWER, self.publisher_id, True)
+        followed = {each["publisher_id"] for each in self.people.api(FOLLOWER).following()}
+        _expect(self.publisher_id in followed, "the list of follows lacks it")
+
+    def _deliver_by_http(self) -> None:
+        self._until_shown(self._publish(self.publisher_id, "second"))
+
+    def _deliver_by_queue(self) -> None:
+        third = f"{self.tag}:third"
+        post = self.people.draft(self.publisher_id, self._body("third"), ref_id=third)
+        self.people.send(post)
+        self._until_shown(post)
+
+    def _edit(self) -> None:
+        post = self.posts[-1]
+        post.body = self._body("edited")
+        self.people.api(self.publisher_id).edit(post.ref_id, post.body)
+        self._until_shown(post)
+
+    def _complete(self) -> None:
+        for post in self.posts:
+            self._until(lambda p=post: self._is_complete(p))  # type: ignore[misc]
+        self._check_timeline()
+
+    def _is_complete(self, post: Post) -> bool:
+        self.people.delivery(post)
+        return post.is_complete
+
+    def _hide(self) -> None:
+        self._unfollow()
+        self._check_timeline()
+
+    def _unfollow(self) -> None:
+        self.people.want(FOLLOWS, FOLLOWER, self.publisher_id, False)
+
+    def _retract_all(self) -> None:
+        for post in self.posts:
+            self._retract(post)
+            self._until(lambda p=post: not self._is_there(p))  # type: ignore[misc]
+
+    def _retract(self, post: Post) -> None:
+        try:
+            self.people.api(PUBLISHER).retract(post.ref_id)
+        except Refused as refused:
+            if refused.status != NOT_FOUND:  # It has never been accepted.
+                raise
+
+    def _is_there(self, post: Post) -> bool:
+        try:
+            self.people.api(PUBLISHER).post(post.ref_id)
+        except Refused as refused:
+            if refused.status == NOT_FOUND:
+                return False
+            raise
+        return True
+
+    def _check_timeline(self) -> None:
+        """Hold the first page of the follower's timeline to what was asked."""
+        reading = self.people.read(FOLLOWER, pages=1, hydrate=True)
+        # Users of given tokens have more in their timelines.
+        complaints = judge(self.people.record, [reading], ours=None).complaints
+        _expect(not complaints, "; ".join(complaints))
+
+    def _until_shown(self, post: Post) -> None:
+        """Wait for the post as it is, on the first page of the follower's timeline."""
+
+        def is_shown() -> bool:
+            reading = self.people.read(FOLLOWER, pages=1, hydrate=True)
+            return (post.ref_id, post.body) in [(e["ref_id"], e["body"]) for e in reading.entries]
+
+        self._until(is_shown)
+
+    def _until(self, claim: Callable[[], bool]) -> None:
+        patience = self.people.seconds
+        end = clock.monotonic() + patience
+        while not claim():
+            _expect(clock.monotonic() < end, f"not within {patience:.0f} s")
+            clock.sleep(POLL_SECONDS)
+
+
+def _expect(claim: bool, otherwise: str) -> None:
+    if not claim:
+        raise ExpectedError(otherwise)
