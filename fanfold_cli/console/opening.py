@@ -6,13 +6,13 @@ import html
 import signal
 import tempfile
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
-ENDS: Final = (signal.SIGTERM, signal.SIGHUP)
+ENDS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
@@ -37,10 +37,14 @@ def opened(address: str, *, is_wanted: bool) -> Iterator[None]:
 
 
 @contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM, or a closed terminal, end the block as Ctrl-C does: everything is given back."""
+def ended_by_signals(first: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Let SIGTERM, or a closed terminal, end the block as Ctrl-C does: everything is given back.
+
+    Whichever it is, `first` is called.
+    """
 
     def end(_signal: int, _frame: FrameType | None) -> None:
+        first()
         raise KeyboardInterrupt
 
     # What `nohup` has the command ignore stays ignored.

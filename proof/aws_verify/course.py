@@ -6,18 +6,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from fanfold import clock, contract, names
+from fanfold import clock, contract
+from fanfold_cli.console.stack_reading import StackReading
 from fanfold_cli.run.people import FOLLOWS, People, relation, send
 from fanfold_cli.run.record import Post, Request
 from fanfold_cli.run.rows import rows
 from fanfold_cli.run.verdict import judge
-from fanfold_cli.run.watch import SAMPLE, Watched, await_delivery, await_follows
+from fanfold_cli.run.watch import await_delivery
 from fanfold_cli.terminal import ExpectedError, counted, failing_with, say
 from fanfold_client import Failed
 from proof.aws_verify import measures, troubles
 from proof.aws_verify.forecast import Forecast
 from proof.aws_verify.report import Report
 from proof.aws_verify.script import DOORS, HTTP, Script
+from proof.aws_verify.watch import SAMPLE, Sampled, await_follows
 
 # Without any progress. A message that failed comes again after six minutes, and SWEEP asks about a
 # silent fan-out after seven.
@@ -95,7 +97,7 @@ class Course:
                 self._await([watched])
                 self.report.sections["posts"].append({"door": door, **watched.result()})
 
-    def _watched(self, size: int, door: str) -> Watched:
+    def _watched(self, size: int, door: str) -> Sampled:
         """Publish a post twice, as if the first answer had been lost, and watch it."""
         began, publisher = clock.monotonic(), self.script.publisher(size)
         number = len(self.record.posts) + 1
@@ -111,13 +113,13 @@ class Course:
             ref_id = f"{self.script.prefix}post-{number}"
             post = self.people.draft(publisher, body, ref_id=ref_id)
             self.people.send(post, post)
-        return Watched.of(post, self.followers[publisher], began)
+        return Sampled.of(post, self.followers[publisher], began)
 
     def _by_http(self, publisher: str, body: dict[str, str], number: int) -> Post:
         with failing_with(f"{publisher} cannot publish", Failed):
             return self.people.publish(publisher, body, key=f"{self.script.prefix}{number}")
 
-    def _await(self, watched: Sequence[Watched]) -> None:
+    def _await(self, watched: Sequence[Sampled]) -> None:
         late = await_delivery(self.people, watched, patience=self.patience)
         self._fail([each.late() for each in late])
 
@@ -181,13 +183,8 @@ class Course:
         ]
 
     def _check_dead_letters(self) -> None:
-        sqs, letters = self.deployment.client("sqs"), {}
-        for queue in names.QUEUES:
-            answer = sqs.get_queue_attributes(
-                QueueUrl=self.deployment.output(queue.dlq_url_output),
-                AttributeNames=["ApproximateNumberOfMessages"],
-            )
-            letters[queue.name.lower()] = int(answer["Attributes"]["ApproximateNumberOfMessages"])
+        depths = StackReading(self.deployment).queues()
+        letters = {queue: depth.dead for queue, depth in depths.items()}
         self.report.sections["dead_letters"] = letters
         if self.deployment.is_local:
             self.report.skip(

@@ -78,42 +78,28 @@ def markdown(content: dict[str, Any]) -> Iterator[str]:
     yield "# A run of Fanfold's aws-verify"
     yield ""
     yield "**Passed.**" if content["passed"] else "**Failed:**"
-    yield from _bullets(content["failures"])
-    for title, key in (("The run", "run"), ("The forecast", "forecast")):
-        yield from _pairs(title, content.get(key))
-    yield from _table("Posts", content.get("posts"))
-    yield from _table("Posts in trouble", content.get("troubles"))
-    yield from _pairs("Rows of the timelines", content.get("rows"))
-    yield from _table("Timelines read over HTTP", content.get("reads"))
-    yield from _pairs("Dead letters", content.get("dead_letters"))
-    measured = content.get("measured") or {}
-    yield from _pairs(
-        "What it took, by CloudWatch",
-        {key: value for key, value in measured.items() if not isinstance(value, dict)},
-    )
-    for title, key in (("Tables and indexes", "tables"), ("Functions", "functions")):
-        named = [{"name": name, **values} for name, values in measured.get(key, {}).items()]
-        yield from _table(title, named)
-    yield from _table("Skipped", content["skipped"])
-    yield from _pairs("The end", content.get("end"))
+    yield from ("", *(f"* {sentence}" for sentence in content["failures"]))
+    for name, value in content.items():
+        if name not in ("passed", "failures"):
+            yield from _section(name, value)
 
 
-def _bullets(sentences: list[str]) -> Iterator[str]:
-    yield ""
-    yield from (f"* {sentence}" for sentence in sentences)
+def _section(name: str, value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        yield from _table(name, value)
+        return
+    nested = {key: each for key, each in value.items() if isinstance(each, dict)}
+    pairs = ({"": _words(key), " ": each} for key, each in value.items() if key not in nested)
+    yield from _table(name, list(pairs))
+    for key, rows in nested.items():
+        yield from _table(key, [{"name": row, **values} for row, values in rows.items()])
 
 
-def _pairs(title: str, values: dict[str, Any] | None) -> Iterator[str]:
-    if values:
-        yield from ("", f"## {title}", "", "| | |", "| --- | --- |")
-        yield from (f"| {_words(name)} | {_cell(value)} |" for name, value in values.items())
-
-
-def _table(title: str, rows: list[dict[str, Any]] | None) -> Iterator[str]:
+def _table(title: str, rows: list[dict[str, Any]]) -> Iterator[str]:
     if not rows:
         return
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    yield from ("", f"## {title}", "")
+    yield from ("", f"## {_words(title).capitalize()}", "")
     yield f"| {' | '.join(map(_words, columns))} |"
     yield f"| {' | '.join('---' for _ in columns)} |"
     for row in rows:

@@ -1,11 +1,14 @@
 """A run from the question to the report: on a stack of its own on AWS, or on the local engine."""
 
+import os
 import secrets
+import select
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -16,6 +19,7 @@ import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold.errors import FanfoldError
+from fanfold_cli.console.opening import ended_by_signals
 from fanfold_cli.local.home import CHECKOUT
 from fanfold_cli.run.people import People
 from fanfold_cli.stack import Deployment
@@ -29,7 +33,6 @@ from fanfold_cli.terminal import (
 )
 from proof.aws_verify import troubles
 from proof.aws_verify.course import Course
-from proof.aws_verify.ending import ended_by_signals, go_on_unheard
 from proof.aws_verify.forecast import Forecast, forecast
 from proof.aws_verify.own_stack import OwnStack
 from proof.aws_verify.report import Report
@@ -65,7 +68,7 @@ class Run:
         ask("Go on?", place=place, yes=self.yes, answer=ANSWER)
         report = report_of(script, expected, where=f"AWS, {region}", is_local=False)
         name, run = _name(own.name), run_of(report.sections["run"]["began"], script.tag)
-        with tempfile.TemporaryDirectory(prefix="aws-verify-") as work, ended_by_signals():
+        with tempfile.TemporaryDirectory(prefix="aws-verify-") as work, _signals():
             try:
                 with _reporting(report):
                     facts = report.sections["run"]
@@ -77,7 +80,7 @@ class Run:
                         concurrency=self.concurrency,
                     )
                     facts["deploy_seconds"] = round(time.monotonic() - began, 1)
-                    self._course(deployed, own.name, script, report, expected)
+                    self._course(deployed, script, report, own.name).run(expected)
             finally:
                 go_on_unheard()
                 try:
@@ -104,23 +107,18 @@ class Run:
         ask("Go on?", place=deployment.place, yes=self.yes, answer=ANSWER)
         report = report_of(script, expected, where="the local engine", is_local=True)
         report.skip("deploying a stack and removing it", "the engine's own is used, and stays")
-        with ended_by_signals():
+        with _signals():
             try:
                 with _reporting(report):
-                    self._course(deployment, "", script, report, expected)
+                    self._course(deployment, script, report).run(expected)
             finally:
                 _save(report, self.to, _name("local"))
         _exit(report)
 
     def _course(
-        self,
-        deployment: Deployment,
-        stack: str,
-        script: Script,
-        report: Report,
-        expected: Forecast,
-    ) -> None:
-        Course(People(deployment), stack, script, report, self.hold, self.patience).run(expected)
+        self, deployment: Deployment, script: Script, report: Report, stack: str = ""
+    ) -> Course:
+        return Course(People(deployment), stack, script, report, self.hold, self.patience)
 
 
 def remove(own: OwnStack, place: str, *, yes: bool) -> None:
@@ -172,6 +170,24 @@ def _tear_down(own: OwnStack, run: str, report: Report) -> dict[str, Any]:
         "remove_seconds": round(time.monotonic() - began, 1),
         "what_stays": "CDK's bootstrap stack with the asset in its bucket; CloudWatch's metrics",
     }
+
+
+def _signals() -> AbstractContextManager[None]:
+    """Any of them ends the run as Ctrl-C does, so that the stack is removed, heard or unheard."""
+    return ended_by_signals(first=go_on_unheard)
+
+
+def go_on_unheard() -> None:
+    """Say the rest to nobody if the terminal, or who reads the pipe, is gone.
+
+    The next sentence would fail otherwise, and the stack would stay.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # It is no file.
+            looked = select.poll()
+            looked.register(stream.fileno(), 0)  # tells nothing but that it is broken
+            if looked.poll(0):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -59,7 +59,7 @@ def _staged(home: Home, graph: Graph, seconds: float) -> Iterator[Stage]:
         assert deployment.endpoint is not None
         worker_processes.stop_polling(deployment, visibility_seconds=HIDDEN_SECONDS)
         with waiting_for("the follows to be loaded"):
-            _load(deployment, graph)
+            load_edges(deployment, graph.followers)
         with forwarding_to(deployment.endpoint.url) as backend:
             meter = Meter(backend, deployment.settings().timelines_table)
             with serving(meter.answer) as url:
@@ -80,17 +80,17 @@ def _staged(home: Home, graph: Graph, seconds: float) -> Iterator[Stage]:
         deploy.take_down(home)
 
 
-def _load(deployment: Deployment, graph: Graph) -> None:
+def load_edges(deployment: Deployment, followers: Mapping[str, Iterable[str]]) -> None:
     """Write the edges that deliveries read, in batches: follow by follow would take minutes."""
     table = EdgesTable(deployment.client("dynamodb"), deployment.settings().followers_table)
 
     def load(publisher: str) -> None:
-        left = table.put_all((publisher, user, 1, 0) for user in graph.followers[publisher])
+        left = table.put_all((publisher, user, 1, 0) for user in followers[publisher])
         if left:
             raise ExpectedError(f"The engine did not take {len(left):,} follows of {publisher}.")
 
     with ThreadPoolExecutor(LOAD_THREADS) as threads:
-        list(threads.map(load, graph.followers))
+        list(threads.map(load, followers))
 
 
 def _environment(

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 import urllib3
 from typer.testing import CliRunner
 
-from fanfold.follows.edges_table import EdgesTable
 from fanfold_cli.app import app
 from fanfold_cli.local.home import Home
 from fanfold_cli.run import people
@@ -97,15 +96,6 @@ def operate(home: Home, *arguments: str, exit_code: int = 0) -> Any:
     ran = CliRunner().invoke(app, [*arguments, "--json", "--home", str(home.path)])
     assert ran.exit_code == exit_code, (ran.output, ran.exception)
     return json.loads(ran.stdout)
-
-
-def follow_unsettled(stack: Deployment, audiences: Mapping[str, int]) -> None:
-    """Write edges without follows: nothing in these tests reconciles them."""
-    followers = EdgesTable(stack.client("dynamodb"), stack.settings().followers_table)
-    left = followers.put_all(
-        (publisher, user, 1, 0) for publisher, count in audiences.items() for user in made_up(count)
-    )
-    assert not left
 
 
 def made_up(count: int) -> list[str]:

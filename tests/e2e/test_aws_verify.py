@@ -1,19 +1,16 @@
-"""A day on AWS, small and on the local engine: a sound run, and one whose table is spoiled."""
+"""A day on AWS, small and on the local engine."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from typer.testing import CliRunner
 
 from fanfold import names
 from fanfold_cli.local.home import Home
-from fanfold_cli.run.rows import Row, rows
 from fanfold_cli.stack import Deployment
-from proof.aws_verify import course
 from proof.aws_verify.__main__ import app
 
 pytestmark = pytest.mark.thorough
@@ -84,34 +81,3 @@ def test_a_small_run_on_the_engine_finds_every_row_and_says_what_it_skipped(
     text = next(tmp_path.glob("*.md")).read_text()
     assert "**Passed.**" in text
     assert "127.0.0.1" not in text
-
-
-@pytest.mark.slow
-def test_a_run_whose_table_was_spoiled_fails_and_says_by_what(
-    engine: Home, stack: Deployment, tmp_path: Path
-) -> None:
-    """A row is lost and one is too many, just before all rows are checked."""
-    table = stack.settings().timelines_table
-    spoiled: list[Row] = []
-
-    def spoil(deployment: Deployment, *, total: int) -> Iterator[Row]:
-        client = deployment.client("dynamodb")
-        ours = [row for row in rows(deployment, total=total) if "-publisher-of-60" in row.publisher]
-        row = max(ours, key=lambda each: each.sort_key)
-        spoiled.append(row)
-        key = {"user_id": {"S": row.user}, "sort_key": {"S": row.sort_key}}
-        client.delete_item(TableName=table, Key=key)
-        other = {**key, "user_id": {"S": f"{row.user}-nobody"}}
-        client.put_item(TableName=table, Item={**other, "publisher_id": {"S": row.publisher}})
-        return rows(deployment, total=total)
-
-    with patch.object(course, "rows", spoil):
-        exit_code, said, report = run(engine, tmp_path)
-    assert exit_code == 1
-    failures = "\n".join(report["failures"])
-    assert (
-        f"1 row is missing (its user followed when it was published): {spoiled[0].user}" in failures
-    )
-    assert "1 row is too many (its user did not follow its publisher)" in failures
-    assert report["rows"]["right"] == report["rows"]["expected"] - 1
-    assert "aws-verify: failed" in said

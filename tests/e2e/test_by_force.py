@@ -18,12 +18,12 @@ from fanfold_cli.local.home import Home
 from fanfold_cli.run.people import People
 from fanfold_cli.run.rows import rows
 from fanfold_cli.run.verdict import judge
+from proof.hurt.building import load_edges
 from proof.model import faults
 from proof.model.faults import Rates
 from proof.simulation import worker_processes
 from tests.e2e.clients import (
     eventually,
-    follow_unsettled,
     left,
     made_up,
 )
@@ -98,8 +98,8 @@ def deliver(
 ) -> Outcome:
     """Publish to every audience, deliver, and check every row, every count and every queue."""
     stack, begun = people.deployment, time.time()
-    follow_unsettled(stack, audiences)
     followers = {publisher: made_up(count) for publisher, count in audiences.items()}
+    load_edges(stack, followers)
     people.record.follow_all(followers, begun, time.time())
     posts = [people.draft(each, ref_id=f"post-of-{each}") for each in audiences]
     assert stack.endpoint is not None

@@ -11,8 +11,9 @@ import pytest
 from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
+from proof.hurt.building import load_edges
 from tests.e2e import flips
-from tests.e2e.clients import User, entries, eventually, follow_unsettled, operate
+from tests.e2e.clients import User, entries, eventually, made_up, operate
 from tests.e2e.conftest import CHANNEL_THRESHOLD
 
 Make = Callable[[str], User]
@@ -37,7 +38,7 @@ def test_who_has_many_followers_gets_a_channel_by_a_post_and_followers_see_it_on
     engine: Home, stack: Deployment, make: Make
 ) -> None:
     celebrity, follower, stranger = make("celebrity"), make("follower"), make("stranger")
-    follow_unsettled(stack, {celebrity.name: CHANNEL_THRESHOLD * 5 // 4})
+    load_edges(stack, {celebrity.name: made_up(CHANNEL_THRESHOLD * 5 // 4)})
     follower.follow(celebrity)
     assert follower.ref_ids() == []  # a warm container that knows of no channel
     posts = [celebrity.publish()["ref_id"] for _ in range(2)]

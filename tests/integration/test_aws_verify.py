@@ -24,13 +24,14 @@ from typer.testing import CliRunner
 from fanfold import clock as product_clock
 from fanfold import names
 from fanfold_cli.aws import LocalEndpoint
-from fanfold_cli.run import rows, watch
 from fanfold_cli.run.people import People
 from fanfold_cli.run.record import Post, Record
+from fanfold_cli.run.rows import rows
 from fanfold_cli.run.verdict import judge
+from fanfold_cli.run.watch import await_delivery
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import ExpectedError
-from proof.aws_verify import measures, own_stack, troubles
+from proof.aws_verify import measures, own_stack, troubles, watch
 from proof.aws_verify.__main__ import app
 from proof.aws_verify.course import Course
 from proof.aws_verify.measures import WRITES, Query
@@ -354,14 +355,14 @@ def test_rows_and_edges_are_read_as_the_functions_wrote_them(
     system: System, published: Record
 ) -> None:
     def judged() -> tuple[int, list[str]]:
-        verdict = judge(published, rows=rows.rows(stack_of(), total=4))
+        verdict = judge(published, rows=rows(stack_of(), total=4))
         return verdict.right, [failure.partition(" (")[0] for failure in verdict.failures]
 
     assert judged() == (4, [])
     lose_an_entry(system)
     assert judged() == (3, ["1 row is missing"])
     system.follow("v1-bob", "somebody")
-    found = rows.followers(stack_of(), ["v1-ada", "v1-nobody"])
+    found = watch.followers(stack_of(), ["v1-ada", "v1-nobody"])
     assert found == {"v1-ada": FOLLOWERS, "v1-nobody": frozenset()}
 
 
@@ -600,8 +601,8 @@ def test_what_does_not_arrive_is_explained_given_up_and_named(
     people, post = People(stack_of(), published), published.posts["v1-post"]
     post.complete = math.inf
     with patch.object(People, "delivery", lambda *_: {"state": "delivering", "delivered": 1}):
-        watched = watch.Watched.of(post, FOLLOWERS, product_clock.monotonic())
-        (late,) = watch.await_delivery(people, [watched], patience=60)
+        watched = watch.Sampled.of(post, FOLLOWERS, product_clock.monotonic())
+        (late,) = await_delivery(people, [watched], patience=60)
     assert "The post v1-post has not arrived" in late.late()
     assert "delivering, with 1 of 2 entries, and 1 of its sample are missing" in late.late()
     assert watched.result()["p99_seconds"] is None
@@ -614,9 +615,12 @@ def test_what_does_not_arrive_is_explained_given_up_and_named(
     assert said.count("comes again 360 s after it was received") == 2
 
 
-def test_on_an_engine_of_others_the_bar_of_rows_knows_no_total_and_dead_letters_are_no_failure(
+def test_on_an_engine_of_others_only_own_rows_are_faults_and_dead_letters_are_none(
     system: System, published: Record, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    system.follow("other", "somebody")
+    system.publish("of-somebody-else", user="somebody")
+    system.pump()
     report = Report({"run": {}})
     clients = {"dynamodb": system.dynamodb, "sqs": system.sqs}
     engine = Stack(REGION, LocalEndpoint("http://127.0.0.1:9", "key"), outputs(), clients)
@@ -626,6 +630,10 @@ def test_on_an_engine_of_others_the_bar_of_rows_knows_no_total_and_dead_letters_
     course._check_rows()
     course._check_dead_letters()
     assert report.failures == []
+    lose_an_entry(system)
+    course._check_rows()
+    assert "1 row is missing" in report.failures[0]
+    assert not report.passed
     assert "rows" in capsys.readouterr().err
     assert report.sections["dead_letters"]["bulk"] == 1
     (skipped,) = report.skipped

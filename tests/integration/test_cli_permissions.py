@@ -18,7 +18,8 @@ from botocore.exceptions import ClientError
 
 from fanfold import names
 from fanfold_cli import aws
-from fanfold_cli.run import rows
+from fanfold_cli.run.rows import rows
+from proof.aws_verify import watch
 from proof.model.iam import Need, arn, needs_of_key
 from tests.commands import FakeLambda, Stack, outputs, run, run_on
 from tests.integration.test_cli_channels import stack as with_channels
@@ -272,9 +273,9 @@ def test_a_day_on_aws_reads_tables_with_what_is_documented() -> None:
         client = Policed(documented(like))
         stack = Stack(REGION, None, outputs(), {"dynamodb": client})
         with suppress(ClientError):
-            assert list(rows.rows(stack, total=0)) == []
-            assert "well" in rows.followers(stack, ["ada"])["ada"]
-            assert rows.present(stack, [("missing", "no such key")]) == set()
+            assert list(rows(stack, total=0)) == []
+            assert "well" in watch.followers(stack, ["ada"])["ada"]
+            assert watch.present(stack, [("missing", "no such key")]) == set()
         return client.denied
 
     assert read("make aws-verify") == set()

@@ -6,13 +6,13 @@ import pytest
 
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, Budget
 from fanfold_cli.cost.publish import Publish
-from fanfold_cli.run.watch import percentile
 from fanfold_cli.terminal import ExpectedError
 from proof.aws_verify import runs, troubles
 from proof.aws_verify.forecast import MARGIN, forecast
 from proof.aws_verify.own_stack import stage_of
 from proof.aws_verify.report import Report, scrubbed
 from proof.aws_verify.script import LARGE, Script
+from proof.aws_verify.watch import percentile
 
 AT = "2026-11-22T19:00:00.000Z"
 
