@@ -140,6 +140,12 @@ class People:
             post.delivered = told["delivered"] if told["by"] == PUSH else None
         return told
 
+    def is_delivered(self, post: Post) -> bool:
+        """Whether its publisher is told that all is delivered; once told, nobody asks again."""
+        if not post.is_complete:
+            self.delivery(post)
+        return post.is_complete
+
     def read(
         self, user: str, *, pages: int = 0, limit: int = contract.MAX_LIMIT, hydrate: bool = False
     ) -> Reading:

@@ -213,12 +213,8 @@ class Smoke:
 
     def _complete(self) -> None:
         for post in self.posts:
-            self._until(lambda p=post: self._is_complete(p))  # type: ignore[misc]
+            self._until(lambda p=post: self.people.is_delivered(p))  # type: ignore[misc]
         self._check_timeline()
-
-    def _is_complete(self, post: Post) -> bool:
-        self.people.delivery(post)
-        return post.is_complete
 
     def _hide(self) -> None:
         self._unfollow()

@@ -37,14 +37,9 @@ class Company(People):
 
     def come_to_rest(self) -> None:
         """Wait until publishers are told that all is delivered, and RELATE has nothing to do."""
-        self.all(self._wait_for_delivery, list(self.record.posts.values()))
+        self.all(self._wait_for, list(self.record.posts.values()))
         url = self.deployment.output(names.RELATION.url_output)
         eventually(lambda: not left(self.deployment, url), patience=PATIENCE_SECONDS)
 
-    def _wait_for_delivery(self, post: Post) -> None:
-        def is_complete() -> bool:
-            if not post.is_complete:
-                self.delivery(post)
-            return post.is_complete
-
-        eventually(is_complete, patience=PATIENCE_SECONDS)
+    def _wait_for(self, post: Post) -> None:
+        eventually(lambda: self.is_delivered(post), patience=PATIENCE_SECONDS)

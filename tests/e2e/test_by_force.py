@@ -115,11 +115,8 @@ def deliver(
             people.send(post, *([post] if plan.copies else []))
 
         def is_at_rest() -> bool:
-            for post in posts:
-                if not post.is_complete:
-                    people.delivery(post)
             queues = [stack.output(queue.url_output) for queue in names.QUEUES]
-            return all(post.is_complete for post in posts) and not any(
+            return all(map(people.is_delivered, posts)) and not any(
                 left(stack, url) for url in queues
             )
 

@@ -17,7 +17,6 @@ from unittest.mock import Mock, patch
 import boto3
 import pytest
 import typer
-from botocore.stub import Stubber
 from moto import mock_aws
 from typer.testing import CliRunner
 
@@ -189,44 +188,10 @@ def own_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proof.aws_verify.runs.run_of", lambda *_: BEGAN)
 
 
-def once_half_made(
-    cloudformation: Any, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]
-) -> list[float]:
-    """Something happens at the first look at the deploy; the times when it has happened."""
-    times: list[float] = []
-
-    def look(_seconds: float) -> None:
-        if not times:
-            make(cloudformation)
-            times.append(time.monotonic())
-            happens()
-
-    monkeypatch.setattr("proof.aws_verify.own_stack.time.sleep", look)
-    return times
-
-
-@pytest.mark.usefixtures("own_run")
-def test_ctrl_c_during_the_deploy_ends_cdk_and_removes_the_stack(
-    cloudformation: Any, cdk: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cdk("exec sleep 60")
-    times = once_half_made(
-        cloudformation, monkeypatch, lambda: os.kill(os.getpid(), signal.SIGTERM)
-    )
-    exit_code, said = run(NAME, "--yes", "--to", str(tmp_path))
-    assert exit_code == 130
-    assert time.monotonic() - times[0] < 30
-    assert stacks(cloudformation) == []
-    report = report_of(tmp_path)
-    assert report["failures"] == ["The run was interrupted."]
-    assert report["end"]["stack"] == "removed"
-    assert "Removing the stack" in said
-
-
 @pytest.mark.usefixtures("own_run")
 # Of a terminal that was closed, and of Ctrl-C that ends `| tee log` too.
-@pytest.mark.parametrize("ending", [signal.SIGHUP, signal.SIGINT])
-def test_a_run_that_nobody_hears_any_more_removes_its_stack(
+@pytest.mark.parametrize("ending", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_ended_unheard_during_the_deploy_ends_cdk_and_removes_its_stack(
     cloudformation: Any,
     cdk: Write,
     tmp_path: Path,
@@ -236,11 +201,17 @@ def test_a_run_that_nobody_hears_any_more_removes_its_stack(
     cdk("exec sleep 60")
     listener, ours = os.pipe()
 
-    def close() -> None:
+    def close(_seconds: float) -> None:
+        make(cloudformation)
         os.close(listener)
         os.kill(os.getpid(), ending)
 
-    once_half_made(cloudformation, monkeypatch, close)
+    waits = iter([close])
+    monkeypatch.setattr(
+        "proof.aws_verify.own_stack.time.sleep",
+        lambda seconds: next(waits, lambda _: None)(seconds),
+    )
+    began = time.monotonic()
     go = Run((2,), tmp_path, hold=0, patience=1, concurrency=None, keep=False, yes=True)
     # A shell without job control starts what runs in its background with SIGINT ignored.
     before = signal.signal(ending, signal.default_int_handler)
@@ -254,7 +225,10 @@ def test_a_run_that_nobody_hears_any_more_removes_its_stack(
         signal.signal(ending, before)
     assert raised.value.exit_code == 130
     assert stacks(cloudformation) == []
-    assert report_of(tmp_path)["end"]["stack"] == "removed"
+    assert time.monotonic() - began < 30
+    report = report_of(tmp_path)
+    assert report["failures"] == ["The run was interrupted."]
+    assert report["end"]["stack"] == "removed"
 
 
 def test_a_run_under_nohup_goes_on_without_its_terminal(
@@ -536,20 +510,6 @@ def test_sums_of_cloudwatch_are_awaited_until_all_writes_are_counted(
 
         monkeypatch.setattr(measures, "PATIENCE_SECONDS", 0.0)
         assert measures.read(stack, asked, began=began, rows=101)[1] is False
-
-
-@pytest.mark.parametrize(("values", "is_zero"), [([100.0, 0.0], True), ([], False)])
-def test_a_run_asks_whether_alarms_hear_a_sum_with_a_metric_that_never_was(
-    values: list[float], is_zero: bool
-) -> None:
-    cloudwatch = boto3.client("cloudwatch", region_name=REGION)
-    with Stubber(cloudwatch) as stub:
-        sum_ = {"Id": "sum", "Values": values}
-        stub.add_response("get_metric_data", {"MetricDataResults": [sum_]})
-        stack = stack_of(cloudwatch=cloudwatch)
-        known = Query(names.TIMELINES.name, WRITES, "AWS/DynamoDB", {"TableName": "t"})
-        began = datetime.now(UTC) - timedelta(minutes=5)
-        assert measures.fills_what_never_was(stack, known, began=began) is is_zero
 
 
 class Functions:
