@@ -12,7 +12,7 @@ from infra.alarms.service import GROWERS
 from infra.rights import TABLE_ACTIONS
 from proof.model.cloudwatch import ALARM, OK, Alarm, Minutes, evaluated
 from tests.infra.pinned_alarms import PINNED, alarm_name, as_text, simulated
-from tests.infra.template import Template, of_type, only, output_id, synthesized, variables
+from tests.infra.template import Template, of_type, output_id, synthesized, variables
 
 ROOT = Path(__file__).parents[2]
 OPERATIONS = ROOT / "docs/operations.md"
@@ -40,61 +40,10 @@ def watched(template: Template, alarm: str, *, metric: str) -> list[dict[str, An
 # What is watched
 
 
-def test_every_queue_has_alarms_on_its_letters_and_on_messages_that_expire_and_come_late(
-    template: Template,
-) -> None:
-    visible, age = "ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"
-    for queue in names.QUEUES:
-        own, dead = (
-            {"QueueName": {"Fn::GetAtt": [output_id(template, output), "QueueName"]}}
-            for output in (queue.url_output, queue.dlq_url_output)
-        )
-        assert watched(template, f"{queue.name}Failed", metric=visible) == [dead]
-        assert watched(template, f"{queue.name}FailedMore", metric=visible) == [dead]
-        assert watched(template, f"{queue.name}Expiring", metric=age) == [own]
-        if queue is not names.BULK:  # a large event takes hours
-            assert watched(template, f"{queue.name}Late", metric=age) == [own]
-    assert "BulkLate" not in alarms(template)
-
-
 def test_a_local_engine_gets_the_alarms_that_it_knows() -> None:
     local = alarms(synthesized(stage="local"))
     assert "BulkFailed" in local
     assert [name for name, alarm in local.items() if alarm.expression] == []
-
-
-def test_every_function_has_alarms_on_errors_and_throttles(template: Template) -> None:
-    def function_of(alarm: str, metric: str) -> str:
-        (dimensions,) = watched(template, alarm, metric=metric)
-        placed = template["Resources"][dimensions["FunctionName"]["Ref"]]
-        return str(placed["Properties"]["Handler"].split(".")[1])
-
-    for function in names.FUNCTIONS:
-        name = function.name.title()
-        failing = f"{name}FunctionFailing" if function is not names.SWEEP else "SweepFailing"
-        assert function_of(failing, "Errors") == function.name
-        assert function_of(f"{name}FunctionThrottled", "Throttles") == function.name
-
-
-def test_the_api_has_an_alarm_on_its_5xx(template: Template) -> None:
-    (api,) = of_type(template, "AWS::ApiGatewayV2::Api")
-    for metric in ("5xx", "Count"):
-        assert watched(template, "RequestsFailing", metric=metric) == [{"ApiId": {"Ref": api}}]
-
-
-def test_every_table_and_index_has_an_alarm_on_its_throttles(template: Template) -> None:
-    writes = "WriteThrottleEvents"
-    for table in names.TABLES:
-        own = {"TableName": {"Ref": output_id(template, table.output)}}
-        alarm = f"{table.name}TableThrottled"
-        assert watched(template, alarm, metric="ReadThrottleEvents") == [own]
-        # Those of timelines are throttled by design.
-        expected = [] if table is names.TIMELINES else [own]
-        assert watched(template, alarm, metric=writes) == expected
-        for index in table.indexes:
-            alarm = f"{table.name}{index.name.title()}IndexThrottled"
-            both = {**own, "GlobalSecondaryIndexName": index.name}
-            assert watched(template, alarm, metric=writes) == [both]
 
 
 def test_the_growths_of_every_function_that_writes_edges_are_watched(template: Template) -> None:
@@ -245,13 +194,6 @@ def test_an_old_fanout_rings_after_three_reports(dev: Template) -> None:
         assert not alarm.rings(values=[9 * DAYS, 9 * DAYS, 0] * 20), name
 
 
-def test_the_age_of_large_fanouts_is_a_setting_and_at_most_half_of_the_retention(
-    prod: Template, chosen: Template
-) -> None:
-    for template, seconds in ((prod, 2 * DAYS), (chosen, 12 * HOURS)):
-        assert alarms(template)["LargeFanoutsLate"].properties["Threshold"] == seconds
-
-
 def test_a_sweep_that_does_not_run_rings_though_nothing_fails(dev: Template) -> None:
     alarm = alarms(dev)["SweepNotRunning"]
     assert alarm.rings(values=[0] * 30 + [None] * 7)
@@ -362,28 +304,6 @@ def test_the_operations_page_says_what_the_alarms_cost(dev: Template) -> None:
     page = OPERATIONS.read_text(encoding="utf-8")
     assert f"{len(alarms(dev))} alarms on {metrics} metrics" in page
     assert f"${metrics / 10:.2f} a month" in page
-
-
-def test_an_alarm_email_is_subscribed_to_the_topic(dev: Template, prod: Template) -> None:
-    assert of_type(dev, "AWS::SNS::Subscription") == {}
-    assert only(prod, "AWS::SNS::Subscription")["Endpoint"] == "operators@example.com"
-
-
-def test_a_slack_channel_is_notified(prod: Template, chosen: Template) -> None:
-    kind = "AWS::Chatbot::SlackChannelConfiguration"
-    assert of_type(prod, kind) == {}
-    slack = only(chosen, kind)
-    (topic,) = of_type(chosen, "AWS::SNS::Topic")
-    assert (slack["SlackWorkspaceId"], slack["SlackChannelId"]) == ("T0123ABCDEF", "C0123ABCDEF")
-    # A name stands once in an account, in all regions together.
-    name = {"Fn::Join": ["", ["fanfold-dev-", {"Ref": "AWS::Region"}]]}
-    assert slack["ConfigurationName"] == name
-    assert slack["SnsTopicArns"] == [{"Ref": topic}]
-    (guardrail,) = slack["GuardrailPolicies"]
-    assert "CloudWatchReadOnlyAccess" in str(guardrail)
-    role = chosen["Resources"][slack["IamRoleArn"]["Fn::GetAtt"][0]]["Properties"]
-    assert "chatbot.amazonaws.com" in str(role["AssumeRolePolicyDocument"])
-    assert "ManagedPolicyArns" not in role
 
 
 def test_a_budget_rings_once_all_tables_and_indexes_wrote_as_much_in_a_day(

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from fanfold import contract, names
+from fanfold import contract
 from infra.settings.context import choose
 from tests.infra.template import Template, of_type, only, synthesized
 
@@ -44,33 +44,6 @@ def test_nobody_without_a_token_runs_a_function(template: Template) -> None:
     assert ("$default" in routes(template)) is ("CorsConfiguration" not in only(template, API))
 
 
-def test_tokens_are_checked_against_the_pools_own_issuer_and_client(dev: Template) -> None:
-    (pool,), (client,) = of_type(dev, POOL), of_type(dev, CLIENT)
-    checked = only(dev, "AWS::ApiGatewayV2::Authorizer")["JwtConfiguration"]
-    region = {"Ref": "AWS::Region"}
-    assert checked["Issuer"]["Fn::Join"] == [
-        "",
-        ["https://cognito-idp.", region, ".amazonaws.com/", {"Ref": pool}],
-    ]
-    assert checked["Audience"] == [{"Ref": client}]
-
-
-def test_a_configured_issuer_is_used_unchanged_and_there_is_no_pool(prod: Template) -> None:
-    checked = only(prod, "AWS::ApiGatewayV2::Authorizer")
-    assert checked["JwtConfiguration"] == {
-        "Issuer": "https://issuer.example.com/",
-        "Audience": ["timeline", "web"],
-    }
-    assert checked["IdentitySource"] == ["$request.header.Authorization"]
-    assert not of_type(prod, POOL)
-    assert not {names.USER_POOL_ID_OUTPUT, names.USER_POOL_CLIENT_ID_OUTPUT} & set(prod["Outputs"])
-
-
-def test_a_pool_of_prod_is_protected(pooled: Template) -> None:
-    assert only(pooled, POOL)["DeletionProtection"] == "ACTIVE"
-    assert names.USER_POOL_ID_OUTPUT in pooled["Outputs"]
-
-
 def test_operators_create_the_pools_users_who_sign_in_without_a_client_secret(
     dev: Template,
 ) -> None:
@@ -86,40 +59,12 @@ def test_the_pools_users_cannot_change_their_address_or_names(dev: Template) -> 
     assert only(dev, CLIENT)["WriteAttributes"] == ["locale"]
 
 
-def test_an_address_counts_once_it_is_verified_and_nothing_would_replace_the_pool(
-    dev: Template,
-) -> None:
-    pool = only(dev, POOL)
-    assert pool["AutoVerifiedAttributes"] == ["email"]
-    assert pool["UserAttributeUpdateSettings"] == {
-        "AttributesRequireVerificationBeforeUpdate": ["email"]
-    }
-    fixed = {"AliasAttributes", "UsernameAttributes", "UsernameConfiguration", "Schema"}
-    assert not fixed & set(pool)
-
-
 def test_the_api_stage_is_the_default_one_and_throttled(template: Template) -> None:
     stage = only(template, STAGE)
     assert (stage["StageName"], stage["AutoDeploy"]) == ("$default", True)
     assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] == 2_000
     assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] == 1_000
     assert "| 2,000, and 1,000 at once" in LIMITS.read_text()
-
-
-def test_a_stage_may_raise_the_request_limit(chosen: Template) -> None:
-    limits = only(chosen, STAGE)["DefaultRouteSettings"]
-    assert (limits["ThrottlingRateLimit"], limits["ThrottlingBurstLimit"]) == (12_000, 6_000)
-
-
-def test_the_access_log_needs_no_room_in_the_regions_resource_policy(template: Template) -> None:
-    groups = of_type(template, "AWS::Logs::LogGroup").values()
-    (group,) = [group for group in groups if "LogGroupName" in group]
-    start, unique = group["LogGroupName"]["Fn::Join"][1]
-    assert start == "/aws/vendedlogs/fanfold/Fanfold/"
-    # What another stack of this name has left behind is another group.
-    assert unique == {"Fn::Select": [2, {"Fn::Split": ["/", {"Ref": "AWS::StackId"}]}]}
-    to = only(template, STAGE)["AccessLogSettings"]["DestinationArn"]["Fn::GetAtt"][0]
-    assert template["Resources"][to]["Properties"] == group
 
 
 # What API Gateway knows of a request without its caller: its route's pattern in the place of a path

@@ -1,13 +1,12 @@
 """Data is kept; a first deploy that fails leaves nothing behind, and can be repeated."""
 
 import copy
-import json
 
 import pytest
 
 from infra.settings.context import choose
 from infra.stack import FanfoldStack
-from tests.infra.template import Template, make_stack, of_type, resources, template_of
+from tests.infra.template import Template, make_stack, of_type, template_of
 
 TABLE, POOL = "AWS::DynamoDB::GlobalTable", "AWS::Cognito::UserPool"
 HOLD_DATA = (TABLE, "AWS::SQS::Queue", POOL, "AWS::Logs::LogGroup")
@@ -32,24 +31,6 @@ def test_prod_keeps_what_holds_data_and_nothing_else_even_if_a_first_deploy_is_t
                 assert policy in ((None, None), ("Delete", "Delete"))
 
 
-def test_what_stays_behind_is_in_nobodys_way(pooled: Template) -> None:
-    named = [
-        properties[name]
-        for kind in HOLD_DATA
-        for properties in of_type(pooled, kind).values()
-        for name in ("TableName", "QueueName", "UserPoolName", "LogGroupName")
-        if name in properties
-    ]
-    (access_log,) = named
-    assert "AWS::StackId" in json.dumps(access_log), "another stack of the same name has another"
-
-
-def test_dev_deletes_what_holds_data(dev: Template) -> None:
-    for kind in HOLD_DATA:
-        for resource in resources(dev, kind).values():
-            assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Delete"
-
-
 def test_a_first_deploy_differs_in_its_protections_alone(
     pooled: Template, first: FanfoldStack
 ) -> None:
@@ -69,12 +50,3 @@ def test_only_the_ordinary_deploy_of_prod_protects_the_stack_itself(first: Fanfo
         said = [each for each in stack.node.metadata if each.type == "aws:cdk:warning"]
         assert bool(said) is not is_protected
         assert all("deploy again without first_deploy" in str(each.data) for each in said)
-
-
-def test_no_deploy_sets_the_warm_throughput_which_could_not_be_rolled_back(
-    dev: Template, prod: Template
-) -> None:
-    for table in of_type(prod, TABLE).values():
-        assert "WarmThroughput" not in table
-    assert prod["Metadata"] == {"Fanfold": {"WarmWriteUnits": 20000}}
-    assert "Metadata" not in dev

@@ -1,7 +1,5 @@
 """Rules for every queue and what consumes it."""
 
-from typing import Any
-
 from fanfold import names
 from fanfold.budgets import Budget
 from tests.infra.template import (
@@ -10,11 +8,9 @@ from tests.infra.template import (
     output_id,
     resources,
     setting,
-    variables,
 )
 
 QUEUE, MAPPING = "AWS::SQS::Queue", "AWS::Lambda::EventSourceMapping"
-TWO_WEEKS = 14 * 24 * 60 * 60
 
 
 def mappings(template: Template) -> dict[names.Queue, tuple[str, Template]]:
@@ -43,20 +39,6 @@ def workers(template: Template) -> dict[str, int]:
     }
 
 
-def test_every_queue_has_its_own_dead_letter_queue_and_keeps_messages_for_two_weeks(
-    template: Template,
-) -> None:
-    found = of_type(template, QUEUE)
-    for queue in names.QUEUES:
-        own = found.pop(output_id(template, queue.url_output))
-        dead_id = output_id(template, queue.dlq_url_output)
-        dead = found.pop(dead_id)
-        assert own["RedrivePolicy"]["deadLetterTargetArn"] == {"Fn::GetAtt": [dead_id, "Arn"]}
-        assert "RedrivePolicy" not in dead
-        assert own["MessageRetentionPeriod"] == dead["MessageRetentionPeriod"] == TWO_WEEKS
-    assert found == {}
-
-
 def test_receives_and_visibility_are_those_that_the_functions_assume(template: Template) -> None:
     found, takers, receives = of_type(template, QUEUE), consumers(template), {}
     for queue in names.QUEUES:
@@ -66,32 +48,6 @@ def test_receives_and_visibility_are_those_that_the_functions_assume(template: T
         hidden = properties["VisibilityTimeout"]
         assert hidden == queue.visibility_seconds == 6 * takers[queue]["Timeout"]
     assert receives == {"Publish": 5, "Relation": 30, "Express": 10, "Bulk": 10}
-
-
-def test_every_queue_has_its_consumer_which_takes_ten_messages_or_one_segment(
-    template: Template,
-) -> None:
-    handlers = {queue.name: each["Handler"] for queue, each in consumers(template).items()}
-    assert handlers == {
-        "Publish": "functions.plan.handler",
-        "Express": "functions.deliver.handler",
-        "Bulk": "functions.deliver.handler",
-        "Relation": "functions.relate.handler",
-    }
-    found = {queue.name: mapping for queue, (_, mapping) in mappings(template).items()}
-    assert {name: each["BatchSize"] for name, each in found.items()} == {
-        "Publish": 10, "Express": 1, "Bulk": 1, "Relation": 10,
-    }  # fmt: skip
-    for mapping in found.values():  # only failed messages of a batch are redelivered
-        assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-
-
-def test_only_sweep_knows_the_event_source_mappings_of_its_queues(template: Template) -> None:
-    found = mappings(template)
-    for module, given in variables(template).items():
-        for queue in (names.PUBLISH, names.EXPRESS, names.BULK):
-            known: Any = {"Ref": found[queue][0]} if module == "sweep" else ""
-            assert given[queue.mapping_setting.upper()] == known
 
 
 def test_lanes_have_the_workers_and_rates_of_the_stages_budget(
@@ -110,13 +66,6 @@ def test_lanes_have_the_workers_and_rates_of_the_stages_budget(
         assert setting(template, "EXPRESS_WORKER_RATE") == str(budget.express.worker_rate)
         assert setting(template, "BULK_WORKER_RATE") == str(budget.bulk.worker_rate)
     assert set(workers(dev).values()) == {2}
-
-
-def test_a_stage_may_set_the_workers_of_every_queue_and_bulk_keeps_to_85_percent_together(
-    chosen: Template,
-) -> None:
-    assert workers(chosen) == {"Publish": 3, "Express": 40, "Bulk": 10, "Relation": 2}
-    assert setting(chosen, "BULK_WORKER_RATE") == "850"
 
 
 def test_queues_and_the_topic_require_tls(template: Template) -> None:

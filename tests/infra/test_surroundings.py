@@ -101,11 +101,6 @@ def test_the_boundary_is_that_of_every_role_even_of_those_that_cdk_makes(by_ids:
     assert all("policy/developers" in json.dumps(each["PermissionsBoundary"]) for each in roles)
 
 
-def test_the_boundary_may_be_named_by_its_arn(chosen: Template) -> None:
-    for role in of_type(chosen, "AWS::IAM::Role").values():
-        assert role["PermissionsBoundary"] == f"arn:aws:iam::{ACCOUNT}:policy/teams/developers"
-
-
 # Its network
 
 
