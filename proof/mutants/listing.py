@@ -28,10 +28,10 @@ _HEAD = """\
 
 # Ordered by the time that they take, a second to half a minute each.
 _FANOUT = ("backlog", "status", "plan", "deliver", "ledger", "pacing", "policy", "resume")
-_PIPELINE = ("transports", "status", "expiry", "abandon", "publish", "pipeline", "sweep")
+_PIPELINE = ("transports", "status", "expiry", "publish", "pipeline", "sweep")
 _FOLLOWS = ("edges", "following", "follow_stores", "ring", "sharding", "ring_reader")
 _FOLLOW = ("backfill", "cli_seed", "follow_crowds", "follow", "shards", "pipeline")
-_SWEEP = ("sweep_at_scale", "metrics", "abandon", "sweep")
+_SWEEP = ("sweep_at_scale", "metrics", "sweep")
 _POSTS = ("expiry", "timeline", "edit", "feed", "publish", "pipeline")
 _WORKER = ("dead_letters", "metrics", "edit", "follow_crowds", "publish", "follow", "pipeline")
 # Which tests may notice: of a folder or module, the units and then the integration tests.
@@ -49,13 +49,12 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/timeline/marker": ((), ("marker",)),
     "fanfold/timeline/marks": (("marks",), ("marks",)),
     "fanfold/timeline/mutes": ((), ("marks",)),
-    "fanfold/channels": ((), ("channels_read", "channel_pages")),
-    "fanfold/channels/cleanup": ((), ("channel_cleanup",)),
-    "fanfold/channels/delivery": ((), ("channel_delivery",)),
-    "fanfold/channels/following": ((), ("channels_follow", "channels_read")),
-    "fanfold/channels/parts": (("channel_parts",), ("channels_read",)),
-    "fanfold/channels/windows": (("channel_parts",), ("channels_read",)),
-    "fanfold/timeline/visibility": (("paging",), ("marks", "unread", "channels_read")),
+    "fanfold/channels/windows": (("union",), ("channels_read",)),
+    "fanfold/timeline/channel_reading": ((), ("channels_read",)),
+    "fanfold/timeline/channel_union": ((), ("channels_read",)),
+    "fanfold/timeline/memo": ((), ("channels_read",)),
+    "fanfold/timeline/sight": (("paging",), ("marks", "unread", "channels_read")),
+    "fanfold/timeline/union": (("union",), ("channels_read",)),
     "fanfold/timeline/unread": ((), ("unread", "marker")),
     "fanfold/aws": (
         ("queues", "retries", "letters"),

@@ -342,6 +342,18 @@ def test_abandon_ends_deliveries_counts_them_and_can_be_repeated(
     assert run("fanout", "resend", POST, "--json").json["sent"] == 0
 
 
+@pytest.mark.usefixtures("lost")
+def test_neither_a_repeated_publish_nor_sweep_reopens_an_abandoned_delivery(system: System) -> None:
+    assert run("fanout", "abandon", POST, "--yes").exit_code == 0
+    before = system.ledger()
+    assert system.publish().status == 202
+    system.pump()
+    system.clock.advance(3600)
+    system.sweep()
+    assert system.ledger() == before
+    assert system.waiting("Bulk") == system.waiting("Publish") == 0
+
+
 def test_abandon_recognises_its_own_change_when_the_answer_was_lost(system: System) -> None:
     system.publish()
 
