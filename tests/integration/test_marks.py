@@ -110,6 +110,23 @@ def test_what_was_unfollowed_stays_hidden_where_the_retention_is_cut_and_raised_
         assert seen(posts) == ["bea"]
 
 
+@pytest.mark.parametrize("again", ["bea", "ada"])
+def test_an_unfollow_above_the_limit_is_taken_and_pages_read_whom_the_user_follows(
+    posts: System, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    monkeypatch.setattr(marks, "MAX_HIDDEN", 1)
+    for publisher in ("ada", "bea"):
+        assert posts.unfollow("bob", publisher).status == 204
+    until = posts.clock.ms // 1000 + 1 + 31 * DAY
+    assert int(row(posts)["verify_until"]["N"]) == until
+    assert len(weeks(posts)) == 1
+    assert seen(posts) == []
+    posts.follow("bob", again)
+    assert seen(posts) == [again]
+    posts.unfollow("bob", again)
+    assert seen(posts) == []
+
+
 def test_when_follows_cannot_be_read_there_is_no_page_instead_of_a_wrong_one(
     posts: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
