@@ -105,3 +105,14 @@ def test_pages_far_below_take_80_units_at_most(stage: Stage, is_warm: bool) -> N
 
 def cursor_at(ms: int) -> str:
     return cursor.encode(Cursor.at(times.to_text(ms)))
+
+
+def test_a_second_look_reads_each_channel_once(stage: Stage) -> None:
+    page = stage.page()
+    entry = stage.entry(OTHER, START_MS)
+    stage.push(entry)
+    page = stage.page()
+    gone = {"user_id": {"S": READER}, "sort_key": {"S": entry.sort_key}}
+    stage.client.delete_item(TableName=names.TIMELINES.name, Key=gone)
+    assert units(stage, after=page["previous"]) <= 3 * (ROW + OWN) + HEAD * 2 + 2 * MOST
+    assert units(stage, after=stage.page()["previous"]) <= ROW + OWN
