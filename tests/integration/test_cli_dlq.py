@@ -399,6 +399,17 @@ def one_too_many(system: System, monkeypatch: pytest.MonkeyPatch) -> Callable[[f
     return count
 
 
+def test_a_redrive_ends_where_sqs_counts_one_too_many_and_what_stays_comes_round_again(
+    system: System, old_sqs: Sqs, one_too_many: Callable[[float], None]
+) -> None:
+    for number in range(25):
+        bury(system, "Publish", str(number), kind="contract", reason="No.")
+    bury_many(system, "Publish", 3)
+    one_too_many(letters.HIDDEN_SECONDS / 3 + 1)
+    done = redrive(old_sqs, "--queue", "publish", "--json").json
+    assert (done["moved"], done["stayed"]) == (3, {"contract": 25})
+
+
 def test_a_listing_ends_where_sqs_counts_one_too_many_and_letters_come_round_again(
     system: System, one_too_many: Callable[[float], None]
 ) -> None:
