@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
@@ -15,6 +16,8 @@ from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.publish import NewPost
 from fanfold.fanout.row import Fanout
+from fanfold.sweep.course import Key
+from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.remedy import SILENCE_SECONDS
 from fanfold_cli.deliveries.fanouts import age
 from tests.commands import Patched, run, throttled
@@ -242,6 +245,22 @@ def test_list_leaves_out_what_has_ended_and_is_still_in_the_index(
     client = Patched(batch_get_item=batch_get_item)
     found = run("fanout", "list", "--open", "--json", dynamodb=client).json
     assert [row["ref_id"] for row in found["fanouts"]] == many["open"][:2]
+
+
+def test_list_names_once_what_moves_in_the_index_while_it_is_read(
+    system: System, many: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = OpenFanouts.key_pages
+
+    def moved(self: OpenFanouts) -> Iterator[list[Key]]:
+        pages = list(plain(self))
+        yield from pages
+        yield [key._replace(is_large=True) for page in pages for key in page]
+
+    monkeypatch.setattr(OpenFanouts, "key_pages", moved)
+    found = run("fanout", "list", "--open", "--json", dynamodb=Patched()).json
+    assert [row["ref_id"] for row in found["fanouts"]] == many["open"]
+    assert found["counts"] == {"open": len(many["open"])}
 
 
 def test_of_a_complete_delivery_nothing_is_listed_and_nothing_resent(system: System) -> None:
