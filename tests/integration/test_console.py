@@ -136,6 +136,17 @@ def test_the_post_of_the_ring_is_read_to_its_end_however_many_others_are_open(
 
 
 @pytest.mark.usefixtures("half_delivered")
+def test_a_refresh_says_what_it_took(console: Console) -> None:
+    costs = []
+    for _ in range(4):
+        costs.append(console.look().cost)
+        console.look_up()
+    # The followers that are looked up are found once, after the first refresh.
+    for cost, units in zip(costs, (2, 50, 18, 18), strict=True):
+        assert cost.startswith(f"A refresh takes about {units} read units of DynamoDB and 8 calls")
+
+
+@pytest.mark.usefixtures("half_delivered")
 def test_a_refresh_sees_which_lane_is_paused(console: Console) -> None:
     assert "paused" not in console.look().headline.text
     console.watching.deployment.client("lambda").state = "Disabled"
