@@ -33,6 +33,21 @@ def work(stage: SweepStage, queue: Any) -> int:
     return len(taken)
 
 
+@pytest.mark.parametrize("posts", [1_000, pytest.param(10_000, marks=pytest.mark.thorough)])
+def test_ten_thousand_lost_commands_are_mended_within_ten_runs(
+    stage: SweepStage, posts: int
+) -> None:
+    stage.add(*(f"post-{number}" for number in range(posts)))
+    runs = messages = 0
+    while any(stage.ledger.open_ids()):
+        stage.clock.advance(MINUTE)
+        stage.sweep()
+        messages += work(stage, stage.commands)
+        runs += 1
+    assert runs <= 10
+    assert messages <= 1.1 * posts
+
+
 def test_a_loss_beyond_the_thousandth_open_fanout_is_mended_beside_a_backlog(
     stage: SweepStage,
 ) -> None:
