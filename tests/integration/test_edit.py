@@ -99,29 +99,12 @@ def test_an_edit_over_http_that_was_overtaken_says_so(published: System) -> None
     assert put(published, "Newest").status == 200
 
 
-def test_a_repeated_edit_gives_way_to_one_that_was_sent_after_it(published: System) -> None:
-    published.clock.advance(10)
-    assert put(published, "Newer").status == 200
-    published.clock.advance(1)
-    answer = put(published, "Older", age="1001")
-    assert (answer.status, answer.slug) == (409, "edit-overtaken")
-    assert content(published, POST) == ("Newer", after(10_000))
-    assert put(published, "Newest", age="999").body["edited_at"] == after(10_001)
-
-
 @pytest.mark.parametrize("age", ["", "-1", "1.5", "3600001", "²"])
 def test_an_age_that_cannot_be_read_is_refused(published: System, age: str) -> None:
     answer = put(published, "Edited", age=age)
     assert (answer.status, answer.slug) == (400, "bad-input")
     assert "The Request-Age header must be a whole number of milliseconds" in answer.body["detail"]
     assert content(published, POST)[0] == "First"
-
-
-def test_an_edit_to_the_same_body_is_an_edit(published: System) -> None:
-    put(published, "First")
-    published.clock.advance(5)
-    assert put(published, "First").status == 200
-    assert shown(published) == [("First", after(5_000))]
 
 
 # Before the post, after its retraction, somebody else's
