@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fanfold import names, times
+from fanfold import names
 from fanfold.aws.items import get_number
 from fanfold.errors import TryLater
 from fanfold.follows.bulk_follow import BulkFollowing
@@ -82,34 +82,6 @@ def test_a_follow_has_a_row_and_an_edge_and_is_reconciled_again_later(system: Sy
     assert system.receive("Relation") == [], "delayed until the door's writes have landed"
     system.clock.advance(1)
     assert system.bodies("Relation") == [{**pair, "type": "relation.settle"}]
-
-
-def test_a_request_that_outlives_its_client_undoes_nothing_that_was_answered_since(
-    system: System,
-) -> None:
-    system.unfollow("bob")
-    late = system.http("api/follow", user="bob", path={"publisher_id": "ada"}, seconds_ago=2)
-    assert (late.status, late.body["followed_at"]) == (200, times.to_text(system.clock.ms - 2_000))
-    system.pump()
-    assert system.edges() == []
-    system.follow("bob")
-    system.http("api/unfollow", user="bob", path={"publisher_id": "ada"}, seconds_ago=2)
-    system.pump()
-    assert system.edges() == ["bob"]
-
-
-def test_following_again_is_the_same_follow(system: System) -> None:
-    first = system.follow("bob")
-    before = system.dump()
-    system.clock.advance(60)
-    again = system.follow("bob")
-    assert (again.status, again.body) == (200, first.body)
-    after = system.dump()
-    for table in ("Following", "Followers"):
-        for row in (*before[table], *after[table]):
-            row.pop("asked_at", None)
-            assert row.pop("version")["N"] in ("1", "2")
-    assert after == before
 
 
 @pytest.mark.parametrize("was_followed", [True, False])
