@@ -59,14 +59,6 @@ def test_a_ring_that_the_sample_holds_is_delivered_in_one_hop(
     assert waiting(system) == 0
 
 
-def test_a_ring_that_just_fills_the_sample_is_delivered_either_way(system: System) -> None:
-    """DynamoDB says of a full page that there is more, and moto does not."""
-    users = published(system, density.SAMPLE_EDGES)
-    system.take(order(system))
-    system.pump()
-    assert_delivered(system, users)
-
-
 def test_a_ring_beyond_the_sample_goes_to_the_express_lane(system: System) -> None:
     users = published(system, density.SAMPLE_EDGES + 1)
     system.take(order(system))
