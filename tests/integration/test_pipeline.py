@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -86,26 +85,6 @@ def test_followers_their_level_and_the_ledger_are_read_consistently(
     assert len(looked_up) == 2, "by PLAN and by DELIVER"
     rows = [table for request in looked_up for table in request["RequestItems"].values()]
     assert all(read.get("ConsistentRead") for read in (*sampled, *delivered, *rows))
-
-
-# At least once
-
-
-@pytest.mark.usefixtures("small_segments")
-def test_every_message_handled_again_in_any_order_changes_nothing(system: System) -> None:
-    users = system.give_followers(60)
-    system.take(event("publish_queue/post_published"))
-    system.pump()
-    before = system.dump()
-    again = list(system.handled)
-    random.shuffle(again)
-    for _queue, content in again:
-        for record in content["Records"]:
-            record["attributes"]["ApproximateReceiveCount"] = "2"
-        assert system.take(content) == []
-    system.pump()
-    assert system.dump() == before
-    assert_complete(system, users, "post-1")
 
 
 # Faults of the tables
