@@ -43,11 +43,6 @@ def test_an_accepted_post_is_stored_with_an_open_ledger_row_and_a_command_to_pla
     assert record["attributes"]["MessageGroupId"] == "ada"
 
 
-def test_the_publisher_is_the_user_of_the_token(system: System) -> None:
-    ref_id = system.http("api/publish_post", user="grace").body["ref_id"]
-    assert system.post(ref_id).publisher_id == "grace"
-
-
 def test_a_post_without_a_key_is_given_another_ref_id_each_time(system: System) -> None:
     first, second = (system.http("api/publish_post_without_key") for _ in range(2))
     assert first.status == second.status == 202
