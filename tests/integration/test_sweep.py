@@ -107,32 +107,6 @@ def test_lost_segments_are_asked_for_and_the_fanout_completes(
     assert (system.ledger().state, system.open_fanouts()) == ("complete", [])
 
 
-def test_a_question_that_came_out_has_all_sent_again_that_was_sent_before(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Thirty segments, all lost: ten are asked for, and their answer brings the other twenty."""
-    monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: 32)
-    users = system.give_followers(64)
-    system.publish()
-    system.pump("Publish")
-    system.bodies("Bulk")
-    sweep_after(system, SILENCE_SECONDS)
-    assert system.waiting("Bulk") == 10
-    system.pump("Bulk")
-    row = system.ledger()
-    assert (row.came_out, len(row.pending)) == (row.asked_at, 22)
-    sweep_after(system, ANSWERED_SILENCE_SECONDS - A_BIT)
-    assert system.waiting("Bulk") == 0
-    sweep_after(system, A_BIT)
-    assert system.waiting("Bulk") == 22
-    assert (system.ledger().rounds, system.ledger().sent_at) == (1, system.clock.ms)
-    system.sweep()
-    assert system.waiting("Bulk") == 22, "once an answer"
-    system.pump()
-    assert system.reached() == users
-    assert system.ledger().state == "complete"
-
-
 # The end
 
 
