@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fanfold import times
-from fanfold.channels.head import MOST, Head, key_of, partition_of
+from fanfold.channels.head import MOST, Head, key_of
 from fanfold.channels.head_table import KEY, LAST_MS, HeadTable
+from fanfold.channels.known_head import KnownHead
 from tests.service import System
 
 UNTIL = 1_800_000_000
@@ -23,44 +24,6 @@ def add(heads: HeadTable, publisher: str, followers: int = 1_000_000) -> Head:
     assert head is not None
     assert head == heads.get()
     return head
-
-
-def test_without_a_row_nobody_has_a_channel(heads: HeadTable) -> None:
-    assert heads.get() == Head()
-    assert heads.raise_seq("ada", "2026-11-20T18:00:00.123Z#post") is None
-    assert heads.demote("ada", until=UNTIL) is None
-
-
-def test_each_channel_that_is_added_raises_the_version(heads: HeadTable) -> None:
-    first = add(heads, "ada").version
-    head = add(heads, "a.b|c@example.com")
-    assert head.version == first + 1
-    versions = [head.channels[key_of(each)].version for each in ("ada", "a.b|c@example.com")]
-    assert versions == [first, first + 1]
-    ada = head.of("ada")
-    assert ada is not None
-    assert (ada.followers, ada.seq, ada.is_active) == (1_000_000, 0, True)
-    assert partition_of("ada") == "#ada"
-
-
-def test_of_two_that_are_added_at_once_one_is_refused(heads: HeadTable) -> None:
-    empty = heads.get()
-    add(heads, "ada")
-    assert heads.add("bea", empty, followers=1) is None
-    seen = heads.get()
-    assert heads.add("ada", empty, followers=1) is None
-    add(heads, "bea")
-    assert heads.add("cem", seen, followers=1) is None
-
-
-def test_a_post_raises_the_seq_and_every_change_the_revision(heads: HeadTable) -> None:
-    add(heads, "ada")
-    head = heads.raise_seq("ada", "2026-11-20T18:00:00.123Z#post")
-    assert head is not None
-    assert (head.channels[key_of("ada")].seq, head.revision) == (1, 2)
-    assert head == heads.get()
-    assert head.later(Head(1, 1)) is head
-    assert Head(1, 1).later(head) is head
 
 
 def lasts(head: Head) -> dict[str, str]:
@@ -84,20 +47,6 @@ def test_the_head_tells_which_post_was_put_last_for_a_minute(
     seen = heads.raise_seq("cem", later, seen=heads.get())
     assert seen
     assert lasts(seen) == {"ada": "", "bea": f"{now}#two", "cem": later}
-
-
-def test_a_demoted_channel_stays_and_takes_posts_again(heads: HeadTable) -> None:
-    first = add(heads, "ada")
-    head = heads.demote("ada", until=UNTIL)
-    assert head is not None
-    assert heads.demote("ada", until=UNTIL + 1) is None
-    assert head.channels[key_of("ada")].until == UNTIL
-    # A post in hand may still be put there.
-    assert heads.raise_seq("ada", "2026-11-20T18:00:00.123Z#post") is not None
-    head = add(heads, "ada")
-    assert head.channels[key_of("ada")].is_active
-    assert head.version == first.version
-    assert heads.add("ada", head, followers=1) is None
 
 
 def test_only_a_channel_that_was_demoted_as_seen_is_removed(heads: HeadTable) -> None:
@@ -128,3 +77,11 @@ def test_there_is_no_room_for_one_more_than_the_most(heads: HeadTable) -> None:
     assert head.is_full
     assert heads.add("ada", head, followers=1) is None
     assert heads.get() == head
+
+
+def test_an_eventual_read_of_before_does_not_bring_a_head_back(heads: HeadTable) -> None:
+    known = KnownHead(heads)
+    head = add(heads, "ada")
+    assert known.anew() == head
+    assert known.learn(Head(), known.now()) == head
+    assert known.get() == head
