@@ -16,9 +16,9 @@ from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.publish import NewPost
 from fanfold.fanout.row import Fanout
-from fanfold.sweep.course import Key
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.remedy import SILENCE_SECONDS
+from fanfold.sweep.selection import Key
 from fanfold_cli.deliveries.fanouts import age
 from tests.commands import Patched, run, throttled
 from tests.service import AT, AT_MS, POST, REGION, System, error
