@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import names
 from fanfold.settings import Settings
+from fanfold.stores import Stores
 from fanfold_cli import aws
 from fanfold_cli.local.home import Home
 from fanfold_cli.terminal import ExpectedError, failing_with, say
@@ -126,6 +127,10 @@ class Deployment:
         queues = {queue.url_setting: self.output(queue.url_output) for queue in names.QUEUES}
         dlqs = {queue.dlq_url_setting: self.output(queue.dlq_url_output) for queue in names.QUEUES}
         return Settings(**tables, **queues, **dlqs)  # type: ignore[arg-type]
+
+    def stores(self, settings: Settings | None = None, attempts: int = aws.ATTEMPTS) -> Stores:
+        """The stores of its tables, with other settings than `settings()` if they are given."""
+        return Stores(self.client("dynamodb", attempts), settings or self.settings())
 
     def client(self, service: str, attempts: int = aws.ATTEMPTS) -> Any:
         return aws.client(service, self.endpoint, self.region, attempts)

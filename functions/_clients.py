@@ -88,25 +88,22 @@ def transport(settings: Settings, *, is_shared: bool = False) -> Transport:
     If it `is_shared`, any thread may use it, one at a time. Otherwise the thread that asks for it
     uses it on the connections of its clients: another pool is another handshake.
     """
-    from fanfold.follows.edges_table import EdgesTable
-    from fanfold.timeline.entries import Entries
+    from fanfold.stores import Stores
 
     if settings.transport == BOTO3:
         from fanfold.aws import boto
         from fanfold.fanout.transport.boto3_transport import Boto3Transport
         from fanfold.fanout.transport.loop import CONNECTIONS
 
-        client = boto.dynamodb(attempts=1, connections=CONNECTIONS)
-        return Boto3Transport(
-            EdgesTable(client, settings.followers_table),
-            Entries(client, settings.timelines_table),
-        )
+        stores = Stores(boto.dynamodb(attempts=1, connections=CONNECTIONS), settings)
+        return Boto3Transport(stores.edges, stores.entries)
     from fanfold.aws import curl
     from fanfold.aws.connections import DYNAMODB
     from fanfold.fanout.transport.curl_transport import CurlTransport
 
+    stores = Stores(curl.dynamodb(), settings)
     return CurlTransport(
-        EdgesTable(curl.dynamodb(), settings.followers_table),
-        Entries(curl.dynamodb(), settings.timelines_table),
+        stores.edges,
+        stores.entries,
         curl.connections(DYNAMODB) if is_shared else curl.of_threads(DYNAMODB).own,
     )

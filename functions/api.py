@@ -10,18 +10,15 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fanfold import clock, contract, names, times
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import AT_A_TIME
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.publish import NewPost
 from fanfold.fanout.status import status_for
-from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follow import Following
 from fanfold.follows.followers import Followers
-from fanfold.follows.publishers_table import PublishersTable
 from fanfold.ids import ref_id_for, split_sort_key
 from fanfold.settings import Settings
+from fanfold.stores import Stores
 from fanfold.timeline.marker import Marking
 from fanfold.timeline.mutes import Mutes
-from fanfold.timeline.readers import Readers
 from functions import _clients, _wiring
 from functions._http import Answer, Event, Request, answer, logger, respond
 from functions._intake import (
@@ -36,17 +33,16 @@ if TYPE_CHECKING:
     from fanfold.follows.relation import Follow
 
 settings = Settings.from_env()
-dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
+stores, sqs = Stores(_clients.dynamodb(settings), settings), _clients.sqs(settings)
 publish_queue = WorkQueue(sqs, settings.publish_queue_url)
-ledger = Ledger(dynamodb, settings.fanouts_table)
-publishing = _wiring.publishing(settings, dynamodb)
-heads = _wiring.known_head(settings, dynamodb)
-following = Following.of(settings, names.API, _wiring.edges(settings), dynamodb, sqs, heads)
-readers = Readers(dynamodb, settings.readers_table)
-marking, mutes = Marking(readers), Mutes(readers)
+ledger = stores.ledger
+publishing = _wiring.publishing(stores)
+heads = _wiring.known_head(stores)
+following = Following.of(settings, names.API, stores.follows(heads), _wiring.edges(settings), sqs)
+marking, mutes = Marking(stores.readers), Mutes(stores.readers)
 followers = Followers(
-    EdgesTable(dynamodb, settings.followers_table),
-    PublishersTable(dynamodb, settings.publishers_table),
+    stores.edges,
+    stores.publishers,
     settings.follower_readers,
     _clients.threads(AT_A_TIME),
 )

@@ -12,18 +12,18 @@ from fanfold import names
 from fanfold.aws.items import MAX_PUTS
 from fanfold.fanout.deliver import HAND_BACK_SECONDS, Delivering
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.messages import DeliverSegment, parse
 from fanfold.settings import Settings
+from fanfold.stores import Stores
 from functions import _clients, _wiring
 from functions._worker import Received, logger, queue_name, source_name, sources, work
 
 settings = Settings.from_env()
-dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
+stores, sqs = Stores(_clients.dynamodb(settings), settings), _clients.sqs(settings)
 delivering = Delivering(
-    _wiring.lookup(settings, dynamodb, _clients.together(settings)),
-    Ledger(dynamodb, settings.fanouts_table),
+    _wiring.lookup(stores, _clients.together(settings)),
+    stores.ledger,
     Lanes.of(settings, sqs),
     _clients.transport(settings),
 )

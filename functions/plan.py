@@ -11,16 +11,15 @@ from fanfold.aws.retries import AT_A_TIME
 from fanfold.errors import BadInput, EditOvertaken, NoPost, NotTheirs, NotYet, PostRetracted
 from fanfold.fanout.deliver import HAND_BACK_SECONDS
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
 from fanfold.fanout.publish import NewPost
 from fanfold.fanout.row import VOID
 from fanfold.fanout.transport.loop import JOIN_SECONDS, Loop
-from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follow import Following
 from fanfold.messages import PlanFanout, parse
 from fanfold.settings import Settings
+from fanfold.stores import Stores
 from functions import _clients, _wiring
 from functions._intake import (
     FollowAdded,
@@ -35,25 +34,21 @@ from functions._reports import count
 from functions._worker import Received, logger, queue_name, sources, work
 
 settings = Settings.from_env()
-dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
-publishing = _wiring.publishing(settings, dynamodb)
-heads = _wiring.known_head(settings, dynamodb)
+stores, sqs = Stores(_clients.dynamodb(settings), settings), _clients.sqs(settings)
+publishing = _wiring.publishing(stores)
+heads = _wiring.known_head(stores)
 planning = Planning(
-    _wiring.lookup(
-        settings,
-        dynamodb,
-        _clients.together(settings, callers=names.PUBLISH.batch_size),
-    ),
-    Ledger(dynamodb, settings.fanouts_table),
-    EdgesTable(dynamodb, settings.followers_table),
+    _wiring.lookup(stores, _clients.together(settings, callers=names.PUBLISH.batch_size)),
+    stores.ledger,
+    stores.edges,
     Lanes.of(settings, sqs),
     # The messages of a batch share its connections and its pace.
     Loop(_clients.transport(settings, is_shared=True), join_seconds=JOIN_SECONDS),
     _clients.threads(AT_A_TIME),
-    _wiring.channel_delivery(settings, dynamodb, heads),
+    _wiring.channel_delivery(stores, heads),
 )
 senders = _wiring.senders(settings)
-following = Following.of(settings, names.PLAN, _wiring.edges(settings), dynamodb, sqs, heads)
+following = Following.of(settings, names.PLAN, stores.follows(heads), _wiring.edges(settings), sqs)
 SOURCES = sources(settings, sqs, names.PUBLISH)
 # One thread per message of a batch: no message waits for another's calls, or behind a celebrity.
 MESSAGES = _clients.threads(names.PUBLISH.batch_size)

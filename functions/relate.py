@@ -18,6 +18,7 @@ from fanfold.fanout.pacing import Pace
 from fanfold.follows.follow import Following
 from fanfold.messages import BackfillRelation, ReconcileRelation, parse
 from fanfold.settings import Settings
+from fanfold.stores import Stores
 from functions import _clients, _wiring
 from functions._worker import Received, logger, queue_name, sources, work
 
@@ -25,10 +26,10 @@ from functions._worker import Received, logger, queue_name, sources, work
 STOP_SECONDS = CONNECT_TIMEOUT_SECONDS + READ_TIMEOUT_SECONDS
 
 settings = Settings.from_env()
-dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
-heads = _wiring.known_head(settings, dynamodb)
-following = Following.of(settings, names.API, _wiring.edges(settings), dynamodb, sqs, heads)
-backfilling = _wiring.backfilling(settings, dynamodb, heads)
+stores, sqs = Stores(_clients.dynamodb(settings), settings), _clients.sqs(settings)
+heads = _wiring.known_head(stores)
+following = Following.of(settings, names.API, stores.follows(heads), _wiring.edges(settings), sqs)
+backfilling = _wiring.backfilling(stores, heads)
 SOURCES = sources(settings, sqs, names.RELATION)
 ORDERS = _clients.threads(names.RELATION.batch_size)
 # Kept between invocations. Without a burst: many workers begin at once, and together they keep to

@@ -13,23 +13,23 @@ from fanfold.aws.dead_letters import DeadLetterQueue, DeadLetterReports
 from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import AT_A_TIME
+from fanfold.channels.cleanup import OldChannels
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import Ledger
 from fanfold.settings import Settings
-from fanfold.sweep.open_fanouts import OpenFanouts
+from fanfold.stores import Stores
 from fanfold.sweep.sweep import Sweeping, Swept
-from functions import _clients, _wiring
+from functions import _clients
 from functions._logs import new_logger
 
 # What a run keeps of its time: for the step in hand, its metrics and the dead letters.
 RESERVE_SECONDS = 10
 
 settings = Settings.from_env()
-dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
-fanouts = OpenFanouts(dynamodb, settings.fanouts_table)
+stores, sqs = Stores(_clients.dynamodb(settings), settings), _clients.sqs(settings)
+fanouts = stores.open_fanouts
 sweeping = Sweeping(
     fanouts,
-    Ledger(dynamodb, settings.fanouts_table),
+    stores.ledger,
     WorkQueue(sqs, settings.publish_queue_url),
     Lanes.of(settings, sqs),
     EventSourceMappings(
@@ -55,7 +55,7 @@ def _log_removed(publisher_id: str) -> None:
     logger.warning("A channel was removed.", publisher_id=publisher_id)
 
 
-channels = _wiring.old_channels(settings, dynamodb, _log_removed)
+channels = OldChannels(stores.heads, _log_removed)
 metrics = Metrics(namespace=names.METRICS_NAMESPACE)
 
 

@@ -13,11 +13,9 @@ from fanfold.aws.retries import AT_A_TIME
 from fanfold.channels.reading import ChannelPage, ChannelReading
 from fanfold.errors import BadInput
 from fanfold.settings import Settings
+from fanfold.stores import Stores
 from fanfold.timeline import paging
-from fanfold.timeline.entries import Entries
-from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
-from fanfold.timeline.readers import Readers
 from fanfold.timeline.unread import UnreadCount
 from fanfold.timeline.visibility import Visibility
 from functions import _clients, _wiring
@@ -27,27 +25,21 @@ if TYPE_CHECKING:
     from fanfold.timeline.feed import Feeds
 
 settings = Settings.from_env()
-dynamodb = _clients.dynamodb(settings)
-posts = Posts(dynamodb, settings.posts_table)
-hydration = Hydration(posts)
-timelines = Entries(dynamodb, settings.timelines_table)
-readers = Readers(dynamodb, settings.readers_table)
+stores = Stores(_clients.dynamodb(settings), settings)
+hydration = Hydration(stores.posts)
 
 
 def followed(user_id: str, publisher_ids: Collection[str]) -> tuple[set[str], set[str]]:
     """Which of these publishers the user follows, and which could not be read."""
-    from fanfold.follows.follows_table import FollowsTable  # rarely needed: kept off the cold start
-
-    follows = FollowsTable(dynamodb, settings.following_table, readers, settings.entry_days)
-    return follows.active_among(user_id, publisher_ids)
+    return stores.follows().active_among(user_id, publisher_ids)
 
 
-channels = ChannelReading(_wiring.known_head(settings, dynamodb), timelines)
+channels = ChannelReading(_wiring.known_head(stores), stores.entries)
 # Up to 64 channels; without any, two calls.
 together = _clients.together(settings, at_the_same_time=AT_A_TIME)
 visibility = Visibility(
-    timelines,
-    readers,
+    stores.entries,
+    stores.readers,
     together,
     followed,
     settings.retention_days,
@@ -61,10 +53,9 @@ reading, unread = Reading(hydration, visibility), UnreadCount(visibility)
 def feeds() -> Feeds:
     # Imported here: the first page of a timeline need not wait for it.
     from fanfold.timeline.feed import Feeds
-    from fanfold.timeline.outbox import Outbox
 
-    outbox = Outbox(dynamodb, settings.posts_table)
-    return Feeds(posts, outbox, hydration, settings.retention_days, settings.post_readers)
+    days, readers = settings.retention_days, settings.post_readers
+    return Feeds(stores.posts, stores.outbox, hydration, days, readers)
 
 
 def read(request: Request) -> Answer:

@@ -25,22 +25,17 @@ from fanfold import contract, names
 from fanfold.aws import boto
 from fanfold.aws.connections import Service
 from fanfold.channels.head import Head, partition_of
-from fanfold.channels.head_table import HeadTable
 from fanfold.contract import Route
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
 from fanfold.follows import ring
-from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.follows_table import FollowsTable
-from fanfold.follows.publishers_table import PublishersTable
 from fanfold.ids import ref_id_for
 from fanfold.settings import Settings
-from fanfold.sweep.open_fanouts import OpenFanouts
-from fanfold.timeline.entries import Entries, Entry
-from fanfold.timeline.posts import Post, Posts
+from fanfold.stores import Stores
+from fanfold.timeline.entries import Entry
+from fanfold.timeline.posts import Post
 from fanfold.timeline.read import Hydration
-from fanfold.timeline.readers import Readers
 from functions import _clients, _wiring
+from proof import stage
 from proof.model.lambda_events import Context, sqs_event
 from proof.simulation.world.function_modules import imported_anew
 from tests import model, openapi
@@ -68,13 +63,8 @@ def settings(**changed: Any) -> Settings:
 
     The transport is the environment's, which is that of the engine, or libcurl.
     """
-    urls = {}
-    for queue in names.QUEUES:
-        urls[queue.url_setting] = f"{QUEUES_URL}/{queue.name}"
-        urls[queue.dlq_url_setting] = f"{QUEUES_URL}/{queue.name}Dlq"
-    tables = {table.setting: table.name for table in names.TABLES}
     transport = os.environ.get("TRANSPORT", names.LIBCURL)
-    return Settings(**{**tables, **urls, "transport": transport, **changed})  # type: ignore[arg-type]
+    return stage.settings(QUEUES_URL, **{"transport": transport, **changed})
 
 
 def event(name: str) -> Json:
@@ -300,19 +290,15 @@ class System(Stage):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.fanouts = Ledger(self.dynamodb, self.settings.fanouts_table)
-        self.sweeper = OpenFanouts(self.dynamodb, self.settings.fanouts_table)
-        self.posts = Posts(self.dynamodb, self.settings.posts_table)
-        self.edges_table = EdgesTable(self.dynamodb, self.settings.followers_table)
-        self.publishers = PublishersTable(self.dynamodb, self.settings.publishers_table)
-        self.timelines = Entries(self.dynamodb, self.settings.timelines_table)
-        self.heads = HeadTable(self.dynamodb, self.settings.publishers_table)
-        self.follows = FollowsTable(
-            self.dynamodb,
-            self.settings.following_table,
-            Readers(self.dynamodb, self.settings.readers_table),
-            self.settings.retention_days,
-        )
+        stores = Stores(self.dynamodb, self.settings)
+        self.fanouts = stores.ledger
+        self.sweeper = stores.open_fanouts
+        self.posts = stores.posts
+        self.edges_table = stores.edges
+        self.publishers = stores.publishers
+        self.timelines = stores.entries
+        self.heads = stores.heads
+        self.follows = stores.follows()
 
     # Functions
 

@@ -11,11 +11,9 @@ import pytest
 from fanfold import times
 from fanfold.aws.items import number, text
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import ENTRIES_EXPIRE_AT, Fanout
 from fanfold.messages import Message
 from fanfold.names import FANOUTS, Table
-from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.selection import Oldest
 from fanfold.sweep.sweep import Sweeping, Swept
 from fanfold.timeline.entries import Entries, Entry, found
@@ -25,6 +23,7 @@ from proof.model.clock import Clock
 from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.database import Database
 from proof.simulation.world.schemas import schema_of
+from proof.stage import stores
 from tests import service
 
 AT = "2026-11-20T18:00:00.123Z"
@@ -83,8 +82,8 @@ class Tables:
 
     def __init__(self, *others: Table, validates: bool = True) -> None:
         self.client = client_of(FANOUTS, *others, validates=validates)
-        self.ledger = Ledger(self.client, FANOUTS.name)
-        self.open = OpenFanouts(self.client, FANOUTS.name)
+        self.ledger = stores(self.client).ledger
+        self.open = stores(self.client).open_fanouts
         self.commands: Any = Queue(url="Publish")
         self.express, self.bulk = Queue(url="Express"), Queue(url="Bulk")
         self.lanes = Lanes(self.express, self.bulk)  # type: ignore[arg-type]

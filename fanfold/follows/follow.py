@@ -17,13 +17,11 @@ from fanfold.follows.relation import Follow, granted, may_be_new
 from fanfold.ids import is_id
 from fanfold.messages import BackfillRelation, Message, ReconcileRelation
 from fanfold.rates import Rate, spoken
-from fanfold.timeline.readers import Counted, Readers
+from fanfold.timeline.readers import Counted
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
-    from fanfold.channels.known_head import KnownHead
     from fanfold.names import Function
     from fanfold.settings import Settings
 
@@ -65,23 +63,16 @@ class Following:
         cls,
         settings: Settings,
         runs_in: Function,
+        table: FollowsTable,
         edges: Edges,
-        dynamodb: DynamoDBClient,
         sqs: SQSClient,
-        heads: KnownHead | None = None,
     ) -> Following:
-        """The use case for the function `runs_in`; a stage with channels has `heads`.
+        """The use case for the function `runs_in`.
 
         RELATE reconciles each change when that function's run has ended and its writes have landed.
         """
         return cls(
-            FollowsTable(
-                dynamodb,
-                settings.following_table,
-                Readers(dynamodb, settings.readers_table),
-                settings.entry_days,
-                heads,
-            ),
+            table,
             edges,
             WorkQueue(sqs, settings.relation_queue_url),
             settings.max_follows,

@@ -107,7 +107,7 @@ class PageFilter:
         else:
             *answers, read = self.together(*calls, ("GetItem", row))
         rows = read.get("Responses", {}).get(row["TableName"], ())
-        item = read.get("Item") or next(iter(rows), {})
+        item: Mapping[str, Any] = read.get("Item") or next(iter(rows), {})
         self.has_row = bool(item)
         self.reader = reader_of(item)
         return answers

@@ -20,7 +20,6 @@ from fanfold_cli.publishers.channels import (
     content_of,
     draw,
     followers_of,
-    heads_of,
     pushed_to,
     state_of,
     sum_of,
@@ -55,7 +54,7 @@ def list_(stack: StackOption = None, home: HomeOption = None, as_json: JsonOptio
     """List the channels, most followers first."""
     deployment = Deployment.choose(stack, home)
     with failing_with("The channels cannot be read"), waiting_for("the channels"):
-        head = heads_of(deployment).get()
+        head = deployment.stores().heads.get()
     channels = sorted(
         head.channels.values(), key=lambda channel: (-channel.followers, channel.publisher_id)
     )
@@ -81,7 +80,7 @@ def add(
     deployment = Deployment.to_change(stack, home)
     check_gives(deployment)
     with failing_with("The channel cannot be added; run it again", TryLater):
-        heads = heads_of(deployment)
+        heads = deployment.stores().heads
         head = heads.get()
         was = state_of(head, publisher)
         if was != ACTIVE:
@@ -116,7 +115,7 @@ def demote(
     checked_id(publisher)
     deployment = Deployment.to_change(stack, home)
     with failing_with("The channel cannot be demoted; run it again", TryLater):
-        heads = heads_of(deployment)
+        heads = deployment.stores().heads
         head = heads.get()
         was = state_of(head, publisher)
         if was == ACTIVE:

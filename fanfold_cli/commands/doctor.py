@@ -17,12 +17,6 @@ from fanfold.doctor.recheck import Recheck
 from fanfold.doctor.repair import Repair
 from fanfold.doctor.scan import Records
 from fanfold.errors import FanfoldError
-from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.follows_table import FollowsTable
-from fanfold.follows.publishers_table import PublishersTable
-from fanfold.timeline.entries import Entries
-from fanfold.timeline.posts import Posts
-from fanfold.timeline.readers import Readers
 from fanfold_cli import kept_file
 from fanfold_cli.follows import doctor_report, seeding, taken_away
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
@@ -189,20 +183,9 @@ def _doctor(
 ) -> Doctor:
     # How long marks live depends on the retention of the deployed functions.
     settings = deployment.run_time_settings()
-    dynamodb = deployment.client("dynamodb")
-    heads = seeding.heads(settings, dynamodb)
-    records = Records(
-        FollowsTable(
-            dynamodb,
-            settings.following_table,
-            Readers(dynamodb, settings.readers_table),
-            settings.entry_days,
-            heads,
-        ),
-        EdgesTable(dynamodb, settings.followers_table),
-        PublishersTable(dynamodb, settings.publishers_table),
-        threads,
-    )
+    stores = deployment.stores(settings)
+    heads = seeding.heads(stores)
+    records = Records(stores.follows(heads), stores.edges, stores.publishers, threads)
     repairer = None
     if repair:
         repairer = Repair(records, seeding.following(deployment, seeding.report_growth))
@@ -212,8 +195,8 @@ def _doctor(
         channels = ChannelRecords(
             records,
             heads.table,
-            Entries(dynamodb, settings.timelines_table),
-            Posts(dynamodb, settings.posts_table),
+            stores.entries,
+            stores.posts,
             settings.fanouts_table,
         )
     return Doctor(records, repairer, Recheck(records), report, channels)

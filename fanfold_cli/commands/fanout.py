@@ -53,7 +53,7 @@ def show(
 ) -> None:
     """Show the state of a delivery; exit code 1 if the post is unknown."""
     checked_id(ref_id)
-    ledger = fanouts.ledger_of(Deployment.choose(stack, home))
+    ledger = Deployment.choose(stack, home).stores().ledger
     _print(_row(ledger, ref_id), as_json=as_json)
 
 
@@ -69,7 +69,7 @@ def watch(
 ) -> None:
     """Watch a delivery until it ends; exit code 1 if it does not complete in time."""
     checked_id(ref_id)
-    ledger = fanouts.ledger_of(Deployment.choose(stack, home))
+    ledger = Deployment.choose(stack, home).stores().ledger
     row = _follow(lambda: _row(ledger, ref_id), timeout=timeout)
     _print(row, as_json=as_json)
     status = status_of(row)
@@ -149,7 +149,7 @@ def resend(
     _say_which_ended(known.values())
     again = "Not all messages were sent; run it again"
     with interrupted_with("run it again."), failing_with(again, Unsent):
-        ids = list(fanouts.ledger_of(deployment).stalled_ids()) if stalled else list(known)
+        ids = list(deployment.stores().ledger.stalled_ids()) if stalled else list(known)
         with progress_bar("Sending", total=len(ids), unit="deliveries") as bar:
             sent = fanouts.resend(deployment, ids, bar)
     total = sum(sent.values())
@@ -207,7 +207,7 @@ def _known(deployment: Deployment, ref_ids: Iterable[str]) -> tuple[dict[str, Fa
     Raises `ExpectedError` if it knows none of them.
     """
     given = [checked_id(ref_id) for ref_id in dict.fromkeys(ref_ids)]
-    ledger = fanouts.ledger_of(deployment)
+    ledger = deployment.stores().ledger
     with failing_with("The ledger cannot be read"), waiting_for("the ledger"):
         rows = {ref_id: ledger.get(ref_id) for ref_id in given}
     known = {ref_id: row for ref_id, row in rows.items() if row is not None}

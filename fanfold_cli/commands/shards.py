@@ -7,9 +7,7 @@ import typer
 from fanfold import clock
 from fanfold.errors import TryLater
 from fanfold.follows import ring
-from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.levels import LEVEL_SECONDS
-from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import RingRead
 from fanfold.follows.sharding import PARTITION_WRITES
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
@@ -59,8 +57,8 @@ def show(
     checked_id(publisher)
     deployment = Deployment.choose(stack, home)
     with failing_with("The shards cannot be read"):
-        tables = _publishers(deployment), _edges_table(deployment)
-        report = ShardReport.of(publisher, *tables, estimate=estimate)
+        stores = deployment.stores()
+        report = ShardReport.of(publisher, stores.publishers, stores.edges, estimate=estimate)
     if as_json:
         print_json(report.content())
     else:
@@ -81,7 +79,7 @@ def grow(
     deployment = Deployment.to_change(stack, home)
     with failing_with("The shards cannot be grown; run it again", TryLater):
         _check_level(deployment, level)
-        publishers = _publishers(deployment)
+        publishers = deployment.stores().publishers
         seen = publishers.shards(publisher)
         was = seen.level
         if level < was:
@@ -163,7 +161,7 @@ def _set(
     deployment: Deployment, level: int | None, meaning: str, *, yes: bool, as_json: bool
 ) -> None:
     with failing_with("The mode cannot be changed; run it again"):
-        publishers = _publishers(deployment)
+        publishers = deployment.stores().publishers
         was = publishers.static_level()
         if level != was:
             say(meaning)
@@ -198,12 +196,4 @@ def _reads(level: int) -> str:
 def _is_followed(deployment: Deployment, publisher: str) -> bool:
     """Whether a publisher that has never grown has any edge."""
     level_0 = RingRead(0, ring.START, ring.END)
-    return any(_edges_table(deployment).edges(publisher, level_0, limit=1))
-
-
-def _edges_table(deployment: Deployment) -> EdgesTable:
-    return EdgesTable(deployment.client("dynamodb"), deployment.settings().followers_table)
-
-
-def _publishers(deployment: Deployment) -> PublishersTable:
-    return PublishersTable(deployment.client("dynamodb"), deployment.settings().publishers_table)
+    return any(deployment.stores().edges.edges(publisher, level_0, limit=1))

@@ -12,9 +12,7 @@ from fanfold.aws import batch_get
 from fanfold.aws.items import get_text, text
 from fanfold.fanout.row import Fanout
 from fanfold.follows import ring
-from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import RingRead
-from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold_cli.console.views import CELLS, Depth
 from fanfold_cli.cost.prices import (
     DOLLARS_PER_MILLION_API_REQUESTS,
@@ -122,10 +120,9 @@ class StackReading:
         shown = [self.chosen.fanout_id] if self.chosen else []
         asked = dict.fromkeys((*shown, *self.watched, *also))
         gone = [each for each in asked if each not in rows]
-        ledger = fanouts.ledger_of(self.deployment)
         if gone:
             # They have ended since: their rows say how.
-            table = OpenFanouts(ledger.client, ledger.table)
+            table = self.deployment.stores().open_fanouts
             rows |= {row.fanout_id: row for row in fanouts.rows_of(table, gone)}
         self.spent.read_units += 1 + found.counts["open"] / KEYS_A_READ_UNIT + len(rows)
         newest = sorted(rows.values(), key=lambda row: row.accepted_at, reverse=True)
@@ -167,8 +164,7 @@ class StackReading:
 
     def _sample_of(self, row: Fanout) -> EntrySample:
         found = []
-        settings = self.deployment.settings()
-        table = EdgesTable(self.deployment.client("dynamodb"), settings.followers_table)
+        table = self.deployment.stores().edges
         for number in range(SAMPLES):
             part = ring.segment_range(number, SAMPLES)
             read = RingRead(row.level, part.lo, part.hi, low_water=1)

@@ -10,7 +10,6 @@ from fanfold import clock, names, times
 from fanfold.aws.items import MAX_KEYS
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import ABANDONED, STALLED, Fanout
 from fanfold.fanout.status import status_of
 from fanfold.messages import PlanFanout
@@ -26,17 +25,13 @@ class Listed:
     counts: dict[str, int]  # all that are in an index, by its name
 
 
-def ledger_of(deployment: Deployment) -> Ledger:
-    return Ledger(deployment.client("dynamodb"), deployment.settings().fanouts_table)
-
-
 def listed(deployment: Deployment, *, stalled: bool, is_open: bool, limit: int) -> Listed:
     """Read up to `limit` rows of each index asked for.
 
     Of the open ones these are the oldest, whose keys tell their age. Raises `TryLater`.
     """
-    ledger = ledger_of(deployment)
-    fanouts = OpenFanouts(ledger.client, ledger.table)
+    stores = deployment.stores()
+    ledger, fanouts = stores.ledger, stores.open_fanouts
     rows: list[Fanout] = []
     counts: dict[str, int] = {}
     if stalled:
@@ -119,7 +114,7 @@ def resend(deployment: Deployment, ids: Iterable[str], bar: Bar) -> dict[str, in
     Each is opened again first, so that SWEEP sends what is not sent here, or is lost again. None
     are sent for one that has ended. Raises `Unsent`.
     """
-    ledger, sent = ledger_of(deployment), dict[str, int]()
+    ledger, sent = deployment.stores().ledger, dict[str, int]()
     for ref_id in ids:
         row = ledger.get(ref_id)
         row = ledger.reopen(row, now=times.to_text(clock.now_ms())) if row else None
@@ -130,7 +125,7 @@ def resend(deployment: Deployment, ids: Iterable[str], bar: Bar) -> dict[str, in
 
 def abandon(deployment: Deployment, ids: Iterable[str]) -> list[str]:
     """End the fan-outs and count them in a metric; return those that had not ended already."""
-    ledger, ended = ledger_of(deployment), list[str]()
+    ledger, ended = deployment.stores().ledger, list[str]()
     try:
         for ref_id in ids:
             now = times.to_text(clock.now_ms())

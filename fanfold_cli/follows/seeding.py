@@ -7,26 +7,23 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import clock, names
 from fanfold.aws.items import MAX_KEYS
 from fanfold.aws.queues import MAX_BATCH, WorkQueue
-from fanfold.channels.head_table import HeadTable
 from fanfold.channels.known_head import KnownHead
 from fanfold.errors import FanfoldError, TooManyFollows, TryLater, Unsent
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.edges import Edges
-from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follow import Following
 from fanfold.follows.levels import Growing, Levels, Notify
-from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.relation import Follow
 from fanfold.follows.sharding import NotGrown, Shards
 from fanfold.messages import BackfillRelation
-from fanfold.settings import Settings
+from fanfold.stores import Stores
 from fanfold_cli.cost.follow import ORDERS_PER_WORKER, FirstFollow
 from fanfold_cli.follows.graph import Graph
 from fanfold_cli.progress import progress_bar
@@ -271,30 +268,18 @@ def _too_many(
 def following(deployment: Deployment, notify: Notify = lambda *_what: None) -> Following:
     """The use case of follows on this stack, with the settings of its deployed functions."""
     settings = deployment.run_time_settings()
-    dynamodb = deployment.client("dynamodb")
-    return Following.of(
-        settings,
-        names.API,
-        PatientEdges(
-            # One attempt: a throttle must reach `Growing`, and a client that retries hides it.
-            EdgesTable(deployment.client("dynamodb", attempts=1), settings.followers_table),
-            Growing(
-                Levels(PublishersTable(dynamodb, settings.publishers_table)),
-                settings.max_level,
-                settings.growth_cooldown_ms,
-                notify,
-            ),
-        ),
-        dynamodb,
-        deployment.client("sqs"),
-        heads(settings, dynamodb),
-    )
+    stores = deployment.stores(settings)
+    cooldown_ms = settings.growth_cooldown_ms
+    growing = Growing(Levels(stores.publishers), settings.max_level, cooldown_ms, notify)
+    # One attempt: a throttle must reach `Growing`, and a client that retries hides it.
+    edges = PatientEdges(deployment.stores(settings, attempts=1).edges, growing)
+    table = stores.follows(heads(stores))
+    return Following.of(settings, names.API, table, edges, deployment.client("sqs"))
 
 
-def heads(settings: Settings, dynamodb: Any) -> KnownHead:
+def heads(stores: Stores) -> KnownHead:
     """The head of the channels."""
-    heads = HeadTable(dynamodb, settings.publishers_table)
-    return KnownHead(heads, gives=settings.channel_threshold > 0)
+    return KnownHead(stores.heads, gives=stores.settings.channel_threshold > 0)
 
 
 def report_growth(publisher_id: str, what: Shards | NotGrown) -> None:

@@ -6,12 +6,9 @@ from typing import Any
 from fanfold import names, times
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, WRITER_MEMORY_MB, Budget
 from fanfold.channels.head import MOST, Channel, Head
-from fanfold.channels.head_table import HeadTable
 from fanfold.follows import density
 from fanfold.follows.density import Estimate
-from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.followers import COUNT_READS
-from fanfold.follows.publishers_table import PublishersTable
 from fanfold_cli.cost.publish import Publish
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
@@ -20,10 +17,6 @@ from fanfold_cli.terminal import ExpectedError, counted, print_result
 # As docs/operations.md advises it: nobody has so many followers, so PLAN adds no channel.
 BY_HAND = "-c channel_threshold=1000000000"
 ACTIVE, DEMOTED, NONE = "active", "demoted", "none"
-
-
-def heads_of(deployment: Deployment) -> HeadTable:
-    return HeadTable(deployment.client("dynamodb"), deployment.settings().publishers_table)
 
 
 def threshold_of(deployment: Deployment) -> int:
@@ -42,11 +35,10 @@ def check_gives(deployment: Deployment) -> None:
 
 def followers_of(deployment: Deployment, publisher: str) -> Estimate:
     """How many followers there are now."""
-    dynamodb, settings = deployment.client("dynamodb"), deployment.settings()
-    level = PublishersTable(dynamodb, settings.publishers_table).shards(publisher).level
-    edges_table = EdgesTable(dynamodb, settings.followers_table)
+    stores = deployment.stores()
+    level = stores.publishers.shards(publisher).level
     with waiting_for("an estimate of the followers"):
-        return density.sample(edges_table, publisher, level, max_reads=COUNT_READS).estimate
+        return density.sample(stores.edges, publisher, level, max_reads=COUNT_READS).estimate
 
 
 def pushed_to(found: Estimate) -> Publish:

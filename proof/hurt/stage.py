@@ -203,7 +203,7 @@ class Stage:
         workers = self.pool.views()
         latest, posts = self._latest, list(self.posts)
         asked = list(dict.fromkeys((*latest, *(each for each in posts if each not in self._ended))))
-        ledger = fanouts.ledger_of(self.people.deployment)
+        ledger = self.people.deployment.stores().ledger
         found = fanouts.rows_of(OpenFanouts(ledger.client, ledger.table), asked)
         rows = {row.fanout_id: row for row in found}
         self._ended |= {row.fanout_id for row in rows.values() if row.state in ENDED}

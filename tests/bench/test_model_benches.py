@@ -11,7 +11,7 @@ from fanfold import names
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Read
-from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.entries import Entry
 from proof.bench import runner
 from proof.bench.figures import Figure
 from proof.model.clock import Clock
@@ -22,6 +22,7 @@ from proof.simulation.timed.sockets import in_virtual_time, over_sockets
 from proof.simulation.timed.system import POST, PUBLISHER, System
 from proof.simulation.timed.tables import CountedTimelines, follow, make_up_followers
 from proof.simulation.world.schemas import schema_of
+from proof.stage import stores
 
 GATE = 0.7
 ENTRY = Entry("2026-11-20T18:00:00.000Z#post", "ada", 1_800_000_000)
@@ -74,7 +75,7 @@ def test_counted_timelines_cost_and_throttle_like_stored_ones() -> None:
 def push(database: Database, users: list[str]) -> object:
     client: Any = dynamodb.Client(database)
     try:
-        return Entries(client, names.TIMELINES.name).push(ENTRY, users)
+        return stores(client).entries.push(ENTRY, users)
     except client.exceptions.ProvisionedThroughputExceededException as error:
         return str(error)
 
@@ -94,7 +95,7 @@ def test_made_up_followers_do_not_depend_on_pages_and_have_the_density_of_their_
     made.meter = None
     make_up_followers(made, "ada", 10_000, seed=7)
     client: Any = dynamodb.Client(made)
-    table = EdgesTable(client, names.FOLLOWERS.name)
+    table = stores(client).edges
     whole = read(table, ring.START, ring.END, 2_500)
     assert whole == sorted(set(whole))
     assert len(whole) == pytest.approx(10_000, rel=0.05)

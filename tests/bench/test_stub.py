@@ -8,15 +8,12 @@ import boto3
 import pytest
 
 from fanfold import clock
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import COMPLETE, DELIVERING
 from fanfold.follows import ring
-from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Read
 from fanfold.ids import split_sort_key
-from fanfold.timeline.entries import Entries
+from fanfold.stores import Stores
 from fanfold.timeline.picking import Range
-from fanfold.timeline.posts import Posts
 from proof.bench import clients, doors, stub_data
 from proof.bench.endpoint import TOKEN_CHARS, stub
 from proof.bench.fresh import answer
@@ -38,7 +35,7 @@ client: Any = DirectClient()
 
 @pytest.mark.parametrize("limit", [7, 60, 100])
 def test_pages_of_followers_hold_each_follower_once_in_ring_order(limit: int) -> None:
-    store = EdgesTable(client, stub_data.SETTINGS.followers_table)
+    store = Stores(client, stub_data.SETTINGS).edges
     found: list[str] = []
     for half in (ring.segment_range(segment, 2) for segment in (0, 1)):
         after, more = half.lo, True
@@ -50,7 +47,7 @@ def test_pages_of_followers_hold_each_follower_once_in_ring_order(limit: int) ->
 
 
 def test_the_ledger_completes_with_its_only_segment() -> None:
-    fanouts = Ledger(client, stub_data.SETTINGS.fanouts_table)
+    fanouts = Stores(client, stub_data.SETTINGS).ledger
     before = fanouts.get(stub_data.post(FOLLOWERS))
     assert before is not None
     assert (before.state, before.pending, before.segments) == (DELIVERING, frozenset({0}), 1)
@@ -58,7 +55,7 @@ def test_the_ledger_completes_with_its_only_segment() -> None:
     after = fanouts.finish_segment(before, 0, written=FOLLOWERS, now=before.accepted_at)
     assert after is not None
     assert (after.state, after.pending, after.delivered) == (COMPLETE, frozenset(), FOLLOWERS)
-    posts = Posts(client, stub_data.SETTINGS.posts_table)
+    posts = Stores(client, stub_data.SETTINGS).posts
     stored = posts.one(stub_data.post(FOLLOWERS))
     assert stored is not None
     assert stored.is_of(before.publisher_id, before.sort_key)
@@ -66,13 +63,13 @@ def test_the_ledger_completes_with_its_only_segment() -> None:
 
 
 def test_a_page_of_a_timeline_is_full_newest_first_and_each_post_is_there() -> None:
-    timelines = Entries(client, stub_data.SETTINGS.timelines_table)
+    timelines = Stores(client, stub_data.SETTINGS).entries
     entries, more = page_of(timelines, stub_data.READER, Range(""), start=None, limit=50)
     keys = [entry.sort_key for entry in entries]
     assert (len(set(keys)), more) == (50, True)
     assert keys == sorted(keys, reverse=True)
     ref_ids = {split_sort_key(key)[1] for key in keys}
-    posts, left = Posts(client, stub_data.SETTINGS.posts_table).get(ref_ids)
+    posts, left = Stores(client, stub_data.SETTINGS).posts.get(ref_ids)
     assert (len(posts), left) == (50, set())
     assert all(json.loads(post.body)["title"] for post in posts.values())
 

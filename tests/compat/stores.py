@@ -11,28 +11,23 @@ from unittest.mock import patch
 
 from fanfold import clock, names
 from fanfold.channels.head import MOST, Head
-from fanfold.channels.head_table import KEY, HeadTable
+from fanfold.channels.head_table import KEY
 from fanfold.errors import FanfoldError, NoPost, RefIdTaken, TooManyFollows, TooManyMutes
 from fanfold.fanout.backlog import Resume
-from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.post_counts import PostCounts
 from fanfold.fanout.row import Fanout
 from fanfold.follows import ring
-from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.follows_table import FollowsTable
-from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.relation import UNFOLLOWED, Follow
 from fanfold.follows.ring_reader import Read, RingRead
 from fanfold.follows.sharding import WINDOW_SECONDS, raised
 from fanfold.rates import Rate
-from fanfold.sweep.open_fanouts import Memory, OpenFanouts
+from fanfold.sweep.open_fanouts import Memory
 from fanfold.timeline import marks
-from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.entries import Entry
 from fanfold.timeline.mutes import Mutes
-from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.picking import Range
-from fanfold.timeline.posts import Post, Posts
-from fanfold.timeline.readers import Counted, Readers
+from fanfold.timeline.posts import Post
+from fanfold.timeline.readers import Counted
+from proof.stage import stores
 from tests.stores import page_of
 
 NOW = "2026-11-20T18:00:00.123Z"
@@ -59,7 +54,7 @@ POST = Post(
 
 
 def posts_are_added_once_and_retracted(client: Any) -> None:
-    posts = Posts(client, names.POSTS.name)
+    posts = stores(client).posts
     posts.add(POST, now=NOW_SECONDS)
     posts.add(replace(POST, published_at=LATER), now=NOW_SECONDS)
     with suppress(RefIdTaken):
@@ -81,7 +76,7 @@ def posts_are_added_once_and_retracted(client: Any) -> None:
 
 
 def own_posts_are_retracted_while_they_last_and_nothing_else(client: Any) -> None:
-    posts = Posts(client, names.POSTS.name)
+    posts = stores(client).posts
     posts.add(POST, now=NOW_SECONDS)
     expiry_ms = EXPIRES * 1000
     attempts = (
@@ -98,7 +93,7 @@ def own_posts_are_retracted_while_they_last_and_nothing_else(client: Any) -> Non
 
 
 def the_latest_edit_of_a_living_post_stays(client: Any) -> None:
-    posts = Posts(client, names.POSTS.name)
+    posts = stores(client).posts
     edits = [("pub", 2, "2"), ("pub", 1, "1"), ("pub", 2, "2"), ("thief", 3, "3"), ("pub", 3, "3")]
 
     def edit(publisher: str, after_ms: int, body: str) -> None:
@@ -116,7 +111,7 @@ def the_latest_edit_of_a_living_post_stays(client: Any) -> None:
 
 
 def an_outbox_is_read_in_pages_both_ways(client: Any) -> None:
-    posts, outbox = Posts(client, names.POSTS.name), Outbox(client, names.POSTS.name)
+    posts, outbox = stores(client).posts, stores(client).outbox
     times = [f"2026-11-20T18:00:0{number}.000Z" for number in range(5)]
     for number, at in enumerate(times):
         new = replace(POST, ref_id=f"post-{number}", published_at=at)
@@ -136,7 +131,7 @@ def an_outbox_is_read_in_pages_both_ways(client: Any) -> None:
 
 
 def a_fanout_of_one_segment_is_finished_at_once(client: Any) -> None:
-    fanouts = Ledger(client, names.FANOUTS.name)
+    fanouts = stores(client).ledger
     fanouts.open(STORED)
     fanouts.open(STORED)
     fanouts.open(replace(STORED, sort_key="2026-12-30T00:00:00.000Z#post-1"))
@@ -154,7 +149,7 @@ def a_fanout_of_one_segment_is_finished_at_once(client: Any) -> None:
 
 
 def sweep_remembers(client: Any) -> None:
-    sweeper = OpenFanouts(client, names.FANOUTS.name)
+    sweeper = stores(client).open_fanouts
     sweeper.memory()
     for paused in ({}, {"Bulk": ASKED_MS}):
         sweeper.remember(Memory("post-1", paused))
@@ -164,8 +159,8 @@ def sweep_remembers(client: Any) -> None:
 
 
 def a_fanout_of_many_segments_resumes_stalls_and_completes(client: Any) -> None:
-    fanouts = Ledger(client, names.FANOUTS.name)
-    sweeper = OpenFanouts(client, names.FANOUTS.name)
+    fanouts = stores(client).ledger
+    sweeper = stores(client).open_fanouts
     fanouts.open(STORED)
     fanouts.plan(STORED, segments=4, followers=9, level=2, now=NOW)
     first = Resume("4" + "0" * 15, 10)
@@ -212,7 +207,7 @@ def a_fanout_of_many_segments_resumes_stalls_and_completes(client: Any) -> None:
 
 
 def a_fanout_without_followers_or_without_a_row(client: Any) -> None:
-    fanouts = Ledger(client, names.FANOUTS.name)
+    fanouts = stores(client).ledger
     fanouts.open(STORED)
     fanouts.complete_at_once("post-1", followers=0, now=NOW)
     fanouts.complete_at_once("post-1", followers=0, now=NOW)
@@ -225,7 +220,7 @@ def a_fanout_without_followers_or_without_a_row(client: Any) -> None:
 
 
 def a_fanout_expires_or_is_abandoned_unless_it_has_ended(client: Any) -> None:
-    fanouts = Ledger(client, names.FANOUTS.name)
+    fanouts = stores(client).ledger
     fanouts.expire(STORED, now=NOW)
     for ref_id, segments in (("queued", 0), ("planned", 2), ("delivered", 2), ("complete", 1)):
         fanout = replace(STORED, fanout_id=ref_id, segments=segments)
@@ -244,7 +239,7 @@ def a_fanout_expires_or_is_abandoned_unless_it_has_ended(client: Any) -> None:
     assert planned is not None
     fanouts.store_resume(planned, 0, Resume("4" + "0" * 15, 10), now=NOW)
     fanouts.finish_segment(planned, 0, written=3, now=NOW)
-    OpenFanouts(client, names.FANOUTS.name).note_round(planned, now_ms=ASKED_MS)
+    stores(client).open_fanouts.note_round(planned, now_ms=ASKED_MS)
     fanouts.touch(planned, now=NOW)
     fanouts.get("planned")
     list(fanouts.open_ids(page=2))
@@ -256,7 +251,7 @@ def a_fanout_expires_or_is_abandoned_unless_it_has_ended(client: Any) -> None:
 
 
 def edges_are_put_and_removed_by_version(client: Any) -> None:
-    edges_table = EdgesTable(client, names.FOLLOWERS.name)
+    edges_table = stores(client).edges
     for version in (2, 1, 2, 3):
         edges_table.put("pub", "ana", version=version, level=0)
     edges_table.put("pub", "ana", version=3, level=1)
@@ -280,7 +275,7 @@ def edges_are_put_and_removed_by_version(client: Any) -> None:
 
 
 def publishers_grow_by_version_and_are_counted_by_window(client: Any) -> None:
-    publishers = PublishersTable(client, names.PUBLISHERS.name)
+    publishers = stores(client).publishers
     publishers.shards("pub", consistent=False)
     unseen = publishers.shards("pub")
     once = raised(unseen, level=1, now_ms=1_000)
@@ -303,7 +298,7 @@ def publishers_grow_by_version_and_are_counted_by_window(client: Any) -> None:
 # Versions of the head go by the clock.
 @patch.object(clock, "now_ms", lambda: NOW_MS)
 def channels_are_added_demoted_and_removed(client: Any) -> None:
-    heads = HeadTable(client, names.PUBLISHERS.name)
+    heads = stores(client).heads
     heads.raise_seq("pub", "2026-11-20T18:00:00.123Z#post")
     heads.demote("pub", until=EXPIRES)
     for publisher in ("pub", "a.b|c@example.com", "pub"):
@@ -337,7 +332,7 @@ def channels_are_added_demoted_and_removed(client: Any) -> None:
 
 
 def a_level_of_all_publishers_is_set_and_taken_back(client: Any) -> None:
-    publishers = PublishersTable(client, names.PUBLISHERS.name)
+    publishers = stores(client).publishers
     publishers.static_level()
     for level in (None, 3, 0, None):
         publishers.set_static_level(level)
@@ -345,7 +340,7 @@ def a_level_of_all_publishers_is_set_and_taken_back(client: Any) -> None:
 
 
 def follows_change_by_version_with_their_count(client: Any) -> None:
-    follows = FollowsTable(client, names.FOLLOWING.name, Readers(client, names.READERS.name), 30)
+    follows = stores(client).follows()
     unseen = Follow(user_id="ana", publisher_id="pub", state=UNFOLLOWED, version=0, followed_at=NOW)
     followed = follows.follow(unseen, now_ms=NOW_MS, max_follows=2)
     follows.follow(unseen, now_ms=NOW_MS, max_follows=2)
@@ -374,7 +369,7 @@ def follows_change_by_version_with_their_count(client: Any) -> None:
 
 
 def posts_of_a_publisher_are_counted_once(client: Any) -> None:
-    counts = PostCounts(client, names.PUBLISHERS.name, Rate.a_minute(2))
+    counts = stores(client).post_counts(Rate.a_minute(2))
     for ref_id, after_ms in (
         ("post-1", 0),
         ("post-1", 0),
@@ -388,8 +383,8 @@ def posts_of_a_publisher_are_counted_once(client: Any) -> None:
 
 
 def follows_of_a_user_are_counted_while_there_is_room(client: Any) -> None:
-    readers = Readers(client, names.READERS.name)
-    follows = FollowsTable(client, names.FOLLOWING.name, readers, 30)
+    readers = stores(client).readers
+    follows = stores(client).follows()
     rate = Rate.a_day(2)
     wish = Follow(user_id="ana", publisher_id="pub", followed_at=NOW)
     at_rest = Counted(readers.get("ana"), rate, NOW_MS)
@@ -408,7 +403,7 @@ def follows_of_a_user_are_counted_while_there_is_room(client: Any) -> None:
 
 
 def a_marker_only_moves_up(client: Any) -> None:
-    readers = Readers(client, names.READERS.name)
+    readers = stores(client).readers
     readers.get("ana")
     for marker in (f"{NOW}#b", f"{NOW}#b", f"{NOW}#a", f"{LATER}#a", f"{NOW}#z"):
         readers.raise_marker("ana", marker)
@@ -416,8 +411,8 @@ def a_marker_only_moves_up(client: Any) -> None:
 
 
 def unfollows_mark_their_publishers_up_to_a_limit(client: Any) -> None:
-    readers = Readers(client, names.READERS.name)
-    follows = FollowsTable(client, names.FOLLOWING.name, readers, 30)
+    readers = stores(client).readers
+    follows = stores(client).follows()
     wish = Follow(user_id="ana", publisher_id="pub", followed_at=NOW)
     item: dict[str, Any] = {
         "user_id": {"S": "ana"},
@@ -454,7 +449,7 @@ def unfollows_mark_their_publishers_up_to_a_limit(client: Any) -> None:
 
 
 def mutes_change_the_names_and_the_marks(client: Any) -> None:
-    mutes = Mutes(Readers(client, names.READERS.name))
+    mutes = Mutes(stores(client).readers)
     for change in (mutes.unmute, mutes.mute, mutes.mute, mutes.unmute, mutes.mute):
         change("ana", "pub", asked_at=NOW_MS)
     mutes.list("ana", limit=5, after=None)
@@ -466,7 +461,7 @@ def mutes_change_the_names_and_the_marks(client: Any) -> None:
 
 
 def timelines_take_entries_and_answer_pages(client: Any) -> None:
-    timelines = Entries(client, names.TIMELINES.name)
+    timelines = stores(client).entries
     for number in range(5):
         entry = Entry(f"2026-11-20T18:00:0{number}.000Z#post-{number}", "pub", EXPIRES)
         timelines.push(entry, ["ana", "bob"])

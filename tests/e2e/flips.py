@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from fanfold import names
 from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.fanout.row import CHANNEL
-from fanfold_cli.deliveries import fanouts
 from fanfold_cli.follows import seeding
 from fanfold_cli.follows.graph import Graph
 from fanfold_cli.local import deploy
@@ -212,7 +211,7 @@ class Crowd(Company):
 
     def ways(self) -> Counter[str]:
         """How the posts were delivered. Channels are shown a second later, at the latest."""
-        ledger = fanouts.ledger_of(self.deployment)
+        ledger = self.deployment.stores().ledger
         found: Counter[str] = Counter()
         for post in self.record.posts.values():
             row = ledger.get(post.ref_id)

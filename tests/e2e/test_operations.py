@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fanfold.fanout.ledger import Ledger
+from fanfold.stores import Stores
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import User, eventually, left, operate
@@ -60,7 +60,7 @@ def test_a_pause_stops_deliveries_sweep_sends_nothing_again_and_one_is_abandoned
     publisher, follower = make("publisher"), make("follower")
     follower.follow(publisher)
     settings, dynamodb = stack.settings(), stack.client("dynamodb")
-    fanouts = Ledger(dynamodb, settings.fanouts_table)
+    fanouts = Stores(dynamodb, settings).ledger
     # RELATE looks at the outbox of a new follow, and would bring what nobody delivers.
     eventually(lambda: left(stack, settings.relation_queue_url) == 0)
     try:

@@ -11,7 +11,6 @@ from unittest.mock import patch
 from fanfold import clock, contract, names
 from fanfold.aws.items import text
 from fanfold.channels.head import HEAD
-from fanfold.channels.head_table import HeadTable
 from fanfold.errors import PostRetracted, TooManyRequests, TryLater
 from fanfold.follows.sharding import HOT_KEY_RANGE
 from fanfold.ids import ref_id_for, sort_key
@@ -25,6 +24,7 @@ from proof.simulation.world import aws_clients
 from proof.simulation.world.aws_clients import running, tables_of
 from proof.simulation.world.lambdas import BY_HAND, installed, queue_url
 from proof.simulation.world.world import World
+from proof.stage import stores
 
 Record = dict[str, set[Need]]
 
@@ -277,7 +277,7 @@ class Walk:
     def share(self) -> None:
         """A publisher has a channel, followed before and after; then it is demoted and removed."""
         table: Any = self.world.dynamodb
-        heads, publisher = HeadTable(table, names.PUBLISHERS.name), "sharer"
+        heads, publisher = stores(table).heads, "sharer"
         self.ask(contract.FOLLOW, READER, publisher_id=publisher)
         self.send(contract.FOLLOW_ADDED, user_id="by-queue", publisher_id=publisher)
         self.wait()

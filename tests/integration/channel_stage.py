@@ -10,19 +10,16 @@ from fanfold import cursor, names, times
 from fanfold.aws.items import number, text
 from fanfold.aws.threads import together
 from fanfold.channels.head import partition_of
-from fanfold.channels.head_table import HeadTable
 from fanfold.channels.known_head import KnownHead
 from fanfold.channels.reading import ChannelPage, ChannelReading
-from fanfold.follows.follows_table import FollowsTable
-from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.entries import Entry
 from fanfold.timeline.paging import Asked
-from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
-from fanfold.timeline.readers import Readers
 from fanfold.timeline.visibility import Visibility
 from proof.model.clock import START_MS, Clock
 from proof.model.dynamodb.capacity import READ, Meter
 from proof.model.dynamodb.tables import Hooks
+from proof.stage import stores
 from tests.stores import client_of
 
 READER = "b0b00000-0000-4000-8000-000000000001"
@@ -47,11 +44,11 @@ class Stage:
     def __post_init__(self) -> None:
         about: dict[str, Any] = {"hooks": self.hooks, "meter": self.meter, "validates": False}
         self.client = client = client_of(*names.TABLES, clock=self.clock, **about)
-        self.timelines = Entries(client, names.TIMELINES.name)
-        self.stored = Posts(client, names.POSTS.name)
-        self.heads = HeadTable(client, names.PUBLISHERS.name)
-        self.readers = Readers(client, names.READERS.name)
-        self.follows = FollowsTable(client, names.FOLLOWING.name, self.readers, RETENTION_DAYS)
+        self.timelines = stores(client).entries
+        self.stored = stores(client).posts
+        self.heads = stores(client).heads
+        self.readers = stores(client).readers
+        self.follows = stores(client).follows()
 
     def container(self, place: int = 0) -> Reading:
         return self.containers.setdefault(place, self._container())

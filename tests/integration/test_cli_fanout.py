@@ -16,6 +16,7 @@ from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.publish import NewPost
 from fanfold.fanout.row import Fanout
+from fanfold.stores import Stores
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.remedy import SILENCE_SECONDS
 from fanfold.sweep.selection import Key
@@ -67,7 +68,7 @@ def test_show_prints_the_state_in_the_ledger_and_calls_no_rest_of_an_estimate_lo
 @pytest.mark.parametrize("command", ["show", "watch"])
 def test_a_post_in_a_channel_says_so_and_who_reads_it(system: System, command: str) -> None:
     system.publish()
-    ledger = Ledger(system.dynamodb, system.settings.fanouts_table)
+    ledger = Stores(system.dynamodb, system.settings).ledger
     assert ledger.complete_in_channel(POST, followers=9_000_000, revision=1, now=AT)
     ran = run("fanout", command, POST)
     assert "in the channel of ada, read by about 9,000,000 followers" in ran.stdout

@@ -19,13 +19,11 @@ from fanfold.aws.retries import is_transient
 from fanfold.fanout import batch_retries
 from fanfold.fanout.deliver import Delivering
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.row import COMPLETE, Fanout
-from fanfold.follows.edges_table import EdgesTable
 from fanfold.messages import DeliverSegment, parse
 from fanfold.settings import Settings
-from fanfold.timeline.posts import Posts
+from fanfold.stores import Stores
 from functions import _clients, _wiring
 from proof.model.clock import Clock
 from proof.model.dynamodb import client as dynamodb
@@ -33,6 +31,7 @@ from proof.model.dynamodb.database import Database
 from proof.model.endpoint import Backend, answering_from, serving
 from proof.model.faults import OTHERS, FaultyBatches, Rates
 from proof.model.sqs import client as sqs
+from proof.stage import stores
 from tests import service as system
 from tests.compat.calls import CREATIONS
 from tests.stores import POST, ROW
@@ -61,13 +60,13 @@ class Service:
     def __post_init__(self) -> None:
         self.sqs = cast("Any", sqs.Client(self.queues))
         lane = WorkQueue(self.sqs, self.queue_url)
-        self.lanes, self.ledger = Lanes(lane, lane), Ledger(self.tables, names.FANOUTS.name)
+        self.lanes, self.ledger = Lanes(lane, lane), stores(self.tables).ledger
 
     def publish(self, users: list[str]) -> None:
         """Accept a post for these followers, and plan two segments for the lane."""
-        followers = EdgesTable(self.tables, names.FOLLOWERS.name)
+        followers = stores(self.tables).edges
         followers.put_all(("ada", user, 1, 0) for user in users)
-        Posts(self.tables, names.POSTS.name).add(POST, now=0)
+        stores(self.tables).posts.add(POST, now=0)
         self.ledger.open(ROW)
         self.ledger.plan(ROW, segments=2, followers=len(users), level=0, now=ROW.accepted_at)
         self.lanes.send_pending(self.row())
@@ -168,9 +167,9 @@ def service(
             if threads := getattr(ours, "threads", None):
                 ends.callback(threads.shutdown)
             lane = WorkQueue(queue, url)
-            lookup = _wiring.lookup(settings, client, _clients.together(settings))
-            ledger = Ledger(client, settings.fanouts_table)
-            delivering = Delivering(lookup, ledger, Lanes(lane, lane), ours)
+            stores = Stores(client, settings)
+            lookup = _wiring.lookup(stores, _clients.together(settings))
+            delivering = Delivering(lookup, stores.ledger, Lanes(lane, lane), ours)
             return Service(delivering, tables, queues, url)
 
         yield start

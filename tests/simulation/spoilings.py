@@ -14,13 +14,13 @@ from unittest.mock import patch
 
 from fanfold import names, times
 from fanfold.aws import boto
-from fanfold.fanout.ledger import Ledger
 from fanfold.follows.edges_table import edge_key
 from fanfold.ids import ref_id_for
 from fanfold.timeline.visibility import PageFilter
 from proof.simulation.clients import requests
 from proof.simulation.clients.climbs import Climb
 from proof.simulation.world.world import World
+from proof.stage import stores
 
 PUBLISHER, OTHER = "p0", "p1"
 FOLLOWERS = ("ann", "bob", "cy", "dan", "eve", "fay")
@@ -82,7 +82,7 @@ def _live(world: World) -> None:
     world.noise.add(NOISE)
     requests.send(world, NOISE)
     requests.by_queue(world, PUBLISHER, ENDED)
-    ledger = Ledger(boto.dynamodb(), names.FANOUTS.name)
+    ledger = stores(boto.dynamodb()).ledger
     while not ledger.abandon(ENDED, now=times.to_text(world.clock.now_ms())):
         wait(0.005)
     world.abandoned[ENDED] = True

@@ -11,11 +11,10 @@ import pytest
 
 from fanfold import names
 from fanfold.errors import TooOften
-from fanfold.fanout.ledger import Ledger
-from fanfold.timeline.posts import Posts
 from proof.simulation.timed.model import warm
 from proof.simulation.timed.system import RATE, System
 from proof.simulation.timed.tables import follow
+from proof.stage import stores
 
 # A new table: what one floods with, the others miss.
 CAPACITY = 4_000
@@ -83,7 +82,7 @@ def test_a_flood_by_the_queue_leaves_the_others_what_they_have_alone(alone: floa
     system = System(CAPACITY)
     times = others_beside(by_queue(POSTS), system)
     assert median(times) < BOUND * alone
-    ledger = Ledger(system.untimed_dynamodb, names.FANOUTS.name)
+    ledger = stores(system.untimed_dynamodb).ledger
     rows = [ledger.get(f"f{number:08d}") for number in range(POSTS)]
     lanes = [row.lane for row in rows if row]
     assert lanes.count("") == RATE.limit, "as many as the rate lets through at once"
@@ -109,7 +108,7 @@ def test_what_is_refused_over_http_takes_no_time_of_the_others() -> None:
     accepted = 10 * RATE.limit - len(refused)
     refilled = 1e9 * system.scheduler.now / RATE.interval_ns
     assert RATE.limit <= accepted <= RATE.limit + refilled + 1
-    posts = Posts(system.untimed_dynamodb, names.POSTS.name)
+    posts = stores(system.untimed_dynamodb).posts
     assert all(posts.one(each) is None for each in refused)
 
 

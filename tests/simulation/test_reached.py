@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from fanfold import names
 from fanfold.channels import following
 from fanfold.channels.head import Head
 from fanfold.timeline.marks import Reader
-from fanfold.timeline.readers import Readers
 from proof.simulation.clients import requests
 from proof.simulation.kinds import broken
 from proof.simulation.observed.reached import STATES, least, missing, table
 from proof.simulation.world.lambdas import installed
 from proof.simulation.world.world import World
+from proof.stage import stores
 from tests.simulation.spoilings import calm
 
 
@@ -71,7 +70,7 @@ def test_a_follow_is_refused_for_its_head_if_the_row_was_noted_complete_to_a_lat
     noted: int, is_reached: bool
 ) -> None:
     world, client = calm(), _Recorder()
-    readers: Any = Readers(client, names.READERS.name)  # type: ignore[arg-type]
+    readers: Any = stores(client).readers  # type: ignore[arg-type]
     following.note(readers, "ann", Reader(), Head(version=noted), ())
     task = world.scheduler.start(lambda: None)
     for request in client.asked:

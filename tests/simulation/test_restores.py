@@ -12,8 +12,6 @@ import pytest
 from fanfold import names, times
 from fanfold.aws import boto
 from fanfold.aws.items import get_number
-from fanfold.fanout.ledger import Ledger
-from fanfold.follows.publishers_table import PublishersTable
 from fanfold.ids import ref_id_for
 from proof.simulation.actors import on_call, restores
 from proof.simulation.checks import entries
@@ -24,6 +22,7 @@ from proof.simulation.clients import requests
 from proof.simulation.kinds.operated import KIND
 from proof.simulation.world import commands, lambdas
 from proof.simulation.world.world import World
+from proof.stage import stores
 from tests.simulation.spoilings import PUBLISHER, calm, entry_of, gone
 
 # Seconds from the begin of a run: the moment T; the lanes are paused.
@@ -81,7 +80,7 @@ def lose_entry(world: World, user: str) -> None:
 
 
 def grow(level: int = 1) -> None:
-    table = PublishersTable(boto.dynamodb(), names.PUBLISHERS.name)
+    table = stores(boto.dynamodb()).publishers
     table.raise_to(PUBLISHER, level, now_ms=0)
 
 
@@ -126,7 +125,7 @@ def test_an_entry_that_was_lost_comes_again_for_those_who_still_follow(
 def test_a_retracted_post_that_was_abandoned_may_be_in_no_ledger_any_more(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = Ledger(boto.dynamodb(), names.FANOUTS.name)
+    ledger = stores(boto.dynamodb()).ledger
 
     def end() -> None:
         requests.by_http(world, PUBLISHER, "post")

@@ -27,7 +27,6 @@ from fanfold.errors import Contended, TooManyFollows, TryLater
 from fanfold.fanout.ledger import Ledger
 from fanfold.follows import ring
 from fanfold.follows.follows_table import FollowsTable
-from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.relation import FOLLOWED, Follow
 from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
@@ -58,6 +57,7 @@ from proof.simulation.oracle.liveness import Liveness
 from proof.simulation.world.aws_clients import BotoClient
 from proof.simulation.world.lambdas import dlq_url, installed, queue_url
 from proof.simulation.world.world import World
+from proof.stage import stores
 from tests.simulation.spoilings import (
     CHANGED,
     EDITED,
@@ -533,7 +533,7 @@ def entries_put_three_times(world: World) -> None:
 
 def _touched(world: World, ref_id: str, times: int) -> None:
     """The row of a fan-out is written in vain: it is refused, and paid for."""
-    ledger = Ledger(world.dynamodb, names.FANOUTS.name)  # type: ignore[arg-type]
+    ledger = stores(world.dynamodb).ledger  # type: ignore[arg-type]
     row = ledger.get(ref_id)
     assert row is not None
     for _ in range(times):
@@ -824,7 +824,7 @@ def _levels(*levels: int) -> Spoil:
     """A door stores one level of a publisher after another."""
 
     def spoil(world: World) -> None:
-        table = PublishersTable(BotoClient("dynamodb", 1), names.PUBLISHERS.name)  # type: ignore[arg-type]
+        table = stores(BotoClient("dynamodb", 1)).publishers  # type: ignore[arg-type]
 
         def act() -> None:
             world.scheduler.current.environment = "door"

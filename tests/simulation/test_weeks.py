@@ -17,7 +17,7 @@ from fanfold.aws.queues import WorkQueue
 from fanfold.channels.head import HEAD
 from fanfold.errors import Unsent
 from fanfold.fanout.row import EXPIRED, STALLED
-from fanfold.sweep.open_fanouts import Memory, OpenFanouts
+from fanfold.sweep.open_fanouts import Memory
 from proof.simulation.actors import returning
 from proof.simulation.checks import judge, weeks
 from proof.simulation.checks.evidence import Evidence
@@ -28,6 +28,7 @@ from proof.simulation.oracle.ids import DAY, Between, Holder, Id, IdAttempt, Wan
 from proof.simulation.world import skipped_sweeps, triggers
 from proof.simulation.world.lambdas import installed, lambdas
 from proof.simulation.world.long_world import LongWorld, Moment
+from proof.stage import stores
 from tests.simulation.test_spoiled_worlds import sentences
 
 SEED = 14
@@ -358,7 +359,7 @@ def test_sweep_runs_again_as_soon_as_something_is_due() -> None:
     assert skipped_sweeps.idle_runs(world) == 0, "SWEEP notes a pause"
     queue = names.PUBLISH.name
     at_ms = world.clock.now_ms()
-    open_fanouts = OpenFanouts(world.dynamodb, names.FANOUTS.name)  # type: ignore[arg-type]
+    open_fanouts = stores(world.dynamodb).open_fanouts  # type: ignore[arg-type]
     open_fanouts.remember(Memory(paused={queue: at_ms}, held=frozenset({queue})))
     assert skipped_sweeps.idle_runs(world) == 24 * 60 - 1, "and when it ends"
 

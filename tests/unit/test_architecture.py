@@ -41,7 +41,11 @@ FOLDERS = {
 }
 
 # The modules beside the folders of fanfold/ import the standard library only, so all may read them.
-GROUND = tuple(f"fanfold.{path.stem}" for path in sorted((ROOT / "fanfold").glob("[!_]*.py")))
+GROUND = tuple(
+    f"fanfold.{path.stem}"
+    for path in sorted((ROOT / "fanfold").glob("[!_]*.py"))
+    if path.stem != "stores"
+)
 # Values and pure functions: they run in a simulation, a property test and a synth without any
 # library, and import only each other.
 DECISIONS = (
@@ -77,7 +81,14 @@ CHANNELS = (*TIMELINE, "fanfold.channels")
 FOLLOWS = (*CHANNELS, "fanfold.follows")
 CLI = ("fanfold_cli", "fanfold_client", "fanfold")
 BOTO3 = ("boto3", "botocore")
-SIMULATION = ("proof.simulation", "proof.model", "fanfold", "functions", "fanfold_cli")
+SIMULATION = (
+    "proof.simulation",
+    "proof.model",
+    "proof.stage",
+    "fanfold",
+    "functions",
+    "fanfold_cli",
+)
 
 
 @dataclass(frozen=True)
@@ -94,6 +105,7 @@ RULES = (
     Rule("fanfold", GROUND, "the modules of fanfold/ import the standard library only"),
     *(Rule(module, DECISIONS, "decisions are pure") for module in DECISIONS),
     Rule("fanfold.clock", (), "a simulation replaces it whole"),
+    Rule("fanfold.stores", ("fanfold", "mypy_boto3_*"), "it composes the stores of all folders"),
     Rule("fanfold.aws", AWS, "it calls AWS, and decides nothing"),
     Rule("fanfold.aws.boto", (*AWS, "boto3", "botocore"), "only this module imports boto3"),
     Rule("fanfold.aws.connections", (*AWS, "pycurl"), "only this module imports libcurl"),
@@ -183,6 +195,11 @@ RULES = (
         "fanfold_cli.console",
         (*CLI, "botocore"),
         "it shows a stack, and acts as the commands do",
+    ),
+    Rule(
+        "proof.stage",
+        (*GROUND, "fanfold.stores"),
+        "it names the tables of the models",
     ),
     Rule(
         "proof.hurt",

@@ -20,16 +20,10 @@ from fanfold.fanout.pacing import Pace
 from fanfold.follows import backfill
 from fanfold.follows.backfill import Backfilling, NewestPosts
 from fanfold.follows.edges import Edges
-from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follow import Following
-from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.levels import Growing, Levels
-from fanfold.follows.publishers_table import PublishersTable
 from fanfold.settings import Settings
-from fanfold.timeline.entries import Entries
-from fanfold.timeline.outbox import Outbox
-from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, Posts, entries_expire_at
-from fanfold.timeline.readers import Readers
+from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, entries_expire_at
 from functions import _clients
 from functions._worker import Received
 from proof.model.dynamodb import client as dynamodb
@@ -41,6 +35,7 @@ from proof.simulation.timed.mappings import Arrived, Environments, SideBySide
 from proof.simulation.timed.system import BODY, RETENTION_DAYS, System
 from proof.simulation.timed.tables import CountedTimelines
 from proof.simulation.world import lambdas
+from proof.stage import stores
 
 # Posts of a publisher before anybody follows it: more than a backfill brings.
 OLD_POSTS = 40
@@ -180,15 +175,14 @@ class Follows(System):
         client: Any = self.dynamodb
         once: Any = Once(self.scheduler, self.untimed_dynamodb)
         growing = Growing(
-            Levels(PublishersTable(client, names.PUBLISHERS.name)),
+            Levels(stores(client).publishers),
             Settings.max_level,
             Settings.growth_cooldown_ms,
             lambda _publisher, _result: None,
         )
-        readers = Readers(client, names.READERS.name)
         return Following(
-            FollowsTable(client, names.FOLLOWING.name, readers, RETENTION_DAYS),
-            Edges(EdgesTable(once, names.FOLLOWERS.name), growing),
+            stores(client).follows(),
+            Edges(stores(once).edges, growing),
             self.lanes[names.RELATION],
             Settings.max_follows,
             names.API.seconds,
@@ -210,7 +204,7 @@ class Follows(System):
                 expires_at=entries_expire_at(now_ms, RETENTION_DAYS) + OUTLIVES_SECONDS,
                 body=BODY,
             )
-            Posts(client, names.POSTS.name).add(post, now=now_ms // 1000)
+            stores(client).posts.add(post, now=now_ms // 1000)
         self.database.meter = self.meter
 
     def take(self, worker: Take, order: Arrived) -> None:
@@ -234,11 +228,11 @@ class Follows(System):
     def _worker(self) -> Take:
         client: Any = self.dynamodb
         once: Any = Once(self.scheduler, self.untimed_dynamodb, self._count)
-        newest = NewestPosts(Outbox(client, names.POSTS.name), RETENTION_DAYS, self.way.posts)
+        newest = NewestPosts(stores(client).outbox, RETENTION_DAYS, self.way.posts)
         backfills = Backfilling if self.way.looks_twice else OneLook
         return relate(
             self._following(),
-            backfills(newest, Entries(once, names.TIMELINES.name)),
+            backfills(newest, stores(once).entries),
             Pace(self.budget.relation.worker_rate, burst=MAX_PUTS),
         )
 

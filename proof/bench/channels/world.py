@@ -17,14 +17,11 @@ from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.threads import together
 from fanfold.channels.delivery import ChannelDelivery
 from fanfold.channels.head import MOST, Head, partition_of
-from fanfold.channels.head_table import HeadTable
 from fanfold.channels.known_head import KnownHead
-from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.relation import Follow
 from fanfold.settings import Settings
-from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import entries_expire_at
-from fanfold.timeline.readers import Readers
 from proof.bench import doors
 from proof.bench.child import Context
 from proof.model.clock import START_MS
@@ -37,6 +34,7 @@ from proof.simulation.timed.tables import CountedTimelines, make_up_followers
 from proof.simulation.timed.tasks import Threads
 from proof.simulation.world import lambdas
 from proof.simulation.world.function_modules import imported_anew
+from proof.stage import stores
 
 R = TypeVar("R")
 
@@ -105,10 +103,9 @@ class ChannelWorld(System):
         super().__init__(believed, seed=seed)
         self.threshold = THRESHOLD if has_channels else 0
         client = self.untimed_dynamodb
-        self.heads = HeadTable(client, names.PUBLISHERS.name)
-        self.entries = Entries(client, names.TIMELINES.name)
-        readers = Readers(client, names.READERS.name)
-        self.follows = FollowsTable(client, names.FOLLOWING.name, readers, RETENTION_DAYS)
+        self.heads = stores(client).heads
+        self.entries = stores(client).entries
+        self.follows = stores(client).follows()
         self.wire = Wire(self.scheduler, self.untimed_dynamodb)
 
     def _create_tables(self, limits: Limits) -> None:
@@ -124,8 +121,8 @@ class ChannelWorld(System):
         """A warm environment of PLAN in a stage with channels, as in functions/plan.py."""
         planner = super()._planner()
         channels = ChannelDelivery(
-            KnownHead(HeadTable(self.dynamodb, names.PUBLISHERS.name), gives=self.threshold > 0),
-            Entries(self.dynamodb, names.TIMELINES.name),
+            KnownHead(stores(self.dynamodb).heads, gives=self.threshold > 0),
+            stores(self.dynamodb).entries,
             self.threshold,
             lambda _publisher, _followers, _choice: None,
         )

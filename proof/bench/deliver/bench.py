@@ -10,10 +10,10 @@ from dataclasses import replace
 from fanfold import names
 from fanfold.fanout.deliver import Delivering, Outcome
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import SEGMENT_FOLLOWERS
 from fanfold.follows import ring
+from fanfold.stores import Stores
 from functions import _clients as product
 from functions import _wiring
 from proof.bench import clients, doors, stub_data
@@ -60,10 +60,10 @@ def run(*, short: bool) -> BenchResult:
 
 def _deliver(transport: str) -> Callable[[], None]:
     settings = replace(stub_data.SETTINGS, transport=transport)
-    dynamodb, sqs = product.dynamodb(settings), product.sqs(settings)
+    stores, sqs = Stores(product.dynamodb(settings), settings), product.sqs(settings)
     delivering = Delivering(
-        _wiring.lookup(settings, dynamodb, product.together(settings)),
-        Ledger(dynamodb, settings.fanouts_table),
+        _wiring.lookup(stores, product.together(settings)),
+        stores.ledger,
         Lanes.of(settings, sqs),
         product.transport(settings),
     )

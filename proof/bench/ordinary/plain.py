@@ -17,12 +17,13 @@ from fanfold.aws.retries import is_transient
 from fanfold.fanout.publish import NewPost
 from fanfold.follows import ring
 from fanfold.messages import Message
-from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, entries_expire_at
 from proof.model.dynamodb.capacity import Limits
 from proof.simulation.timed.mappings import Arrived
 from proof.simulation.timed.system import RETENTION_DAYS, System
 from proof.simulation.timed.tasks import Threads
+from proof.stage import stores
 
 # More than boto3's default of 10 connections, as somebody would set it who has measured.
 THREADS = 32
@@ -47,7 +48,7 @@ class Plain(System):
         self.cpu_seconds = cpu_seconds
         self._done: set[str] = set()
         super().__init__(believed, limits, seed=seed)
-        self._entries = Entries(self.dynamodb, names.TIMELINES.name)
+        self._entries = stores(self.dynamodb).entries
 
     def is_complete(self, ref_id: str) -> bool:
         """Whether the function has come to its end; nothing else would tell."""

@@ -8,11 +8,9 @@ from typing import Any
 import boto3
 from boto3.dynamodb.conditions import Key
 
-from fanfold.timeline.entries import Entries
+from fanfold.stores import Stores
 from fanfold.timeline.paging import Asked
-from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
-from fanfold.timeline.readers import Readers
 from fanfold.timeline.visibility import Visibility
 from functions import _clients as product
 from proof.bench import doors, stub_data
@@ -66,10 +64,10 @@ def _reading() -> Callable[[], int]:
     settings = stub_data.SETTINGS
     dynamodb = product.dynamodb(settings)
     reading = Reading(
-        Hydration(Posts(dynamodb, settings.posts_table)),
+        Hydration(Stores(dynamodb, settings).posts),
         Visibility(
-            Entries(dynamodb, settings.timelines_table),
-            Readers(dynamodb, settings.readers_table),
+            Stores(dynamodb, settings).entries,
+            Stores(dynamodb, settings).readers,
             product.together(settings),
             _nobody,
             settings.retention_days,

@@ -19,9 +19,8 @@ from fanfold.aws.threads import together
 from fanfold.timeline import marks
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.paging import Asked
-from fanfold.timeline.posts import Post, Posts
+from fanfold.timeline.posts import Post
 from fanfold.timeline.read import Hydration, Reading
-from fanfold.timeline.readers import Readers
 from fanfold.timeline.visibility import Visibility
 from proof.bench.figures import BenchResult, Figure, Lines, Point, Row
 from proof.bench.paired import Contestant, Paired, compare
@@ -32,6 +31,7 @@ from proof.model.dynamodb.capacity import READ, Meter
 from proof.model.dynamodb.database import Database
 from proof.simulation.world.scheduler import Scheduler, virtual_time
 from proof.simulation.world.schemas import schema_of
+from proof.stage import stores
 
 FOLLOWS = (1, 10, 100, 1_000, 5_000)
 FEW, MANY = FOLLOWS[0], FOLLOWS[-1]
@@ -86,7 +86,7 @@ class Timelines:
         database = Database(self.clock, meter=self.meter)
         database.create(*map(schema_of, names.TABLES))
         self.client = cast("Any", dynamodb.Client(database, validates=False))
-        self.posts = Posts(self.client, names.POSTS.name)
+        self.posts = stores(self.client).posts
         self.timelines = Entries(self.client, TABLE)
         self.most = FIRST_POSTS + (MANY - 1) * posts_each  # entries in one timeline
         self._fill(posts_each)
@@ -328,10 +328,10 @@ def _marked_rows(name: str, marked: Marked, ids: float) -> list[Row]:
 
 def _page(client: Any, follows: int, *, hydrate: bool) -> list[Any]:
     """The first page, with nothing in the cache."""
-    hydration = Hydration(Posts(client, names.POSTS.name), {})
+    hydration = Hydration(stores(client).posts, {})
     visibility = Visibility(
         Entries(client, TABLE),
-        Readers(client, names.READERS.name),
+        stores(client).readers,
         partial(together, client, None),
         _nobody,
         RETENTION_DAYS,

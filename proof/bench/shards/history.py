@@ -7,7 +7,6 @@ from typing import Any
 
 from fanfold import names
 from fanfold.follows import ring
-from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import RingRead
 from proof.model.clock import Clock
 from proof.model.dynamodb import client as dynamodb
@@ -16,6 +15,7 @@ from proof.model.dynamodb.database import Database
 from proof.simulation.timed.system import PUBLISHER
 from proof.simulation.timed.tables import FOLLOWER, store_edge
 from proof.simulation.world.schemas import schema_of
+from proof.stage import stores
 
 
 def read_units_of(followers: int, level: int) -> float:
@@ -34,7 +34,7 @@ def read_units_of(followers: int, level: int) -> float:
         store_edge(table, ring.shard_key(PUBLISHER, placed, shard), edge)
     client: Any = dynamodb.Client(database, validates=False)
     wanted = RingRead(level, ring.START, ring.END)
-    pages = EdgesTable(client, names.FOLLOWERS.name).edges(PUBLISHER, wanted)
+    pages = stores(client).edges.edges(PUBLISHER, wanted)
     if sum(map(len, pages)) != followers:
         raise RuntimeError(f"Not all of the {followers:,} followers were read.")
     assert database.meter is not None

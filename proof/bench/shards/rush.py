@@ -20,9 +20,7 @@ from fanfold.budgets import Budget
 from fanfold.errors import TryLater
 from fanfold.follows import ring
 from fanfold.follows.edges import Edges
-from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.levels import Growing, Levels
-from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import RingRead
 from fanfold.follows.sharding import NotGrown, Shards
 from fanfold.settings import Settings
@@ -46,6 +44,7 @@ from proof.simulation.timed.system import PUBLISHER
 from proof.simulation.timed.tables import FOLLOWER
 from proof.simulation.world.scheduler import Scheduler, virtual_time
 from proof.simulation.world.schemas import schema_of
+from proof.stage import stores
 
 # The product counts follows in windows of the wall clock; a rush may begin anywhere in one.
 WINDOW_MS = 10_000
@@ -96,7 +95,7 @@ class GrowthRush:
         # Validating parameters would take most of the time; the unit tests do it.
         client: Any = dynamodb.Client(database, validates=False)
         self.client = client
-        self.publishers = PublishersTable(client, names.PUBLISHERS.name)
+        self.publishers = stores(client).publishers
         self.publishers.set_static_level(plan.static_level)
         self._containers = [self._container() for _ in range(plan.containers)]
         self._relate = [self._container() for _ in range(RELATE_CONTAINERS)]
@@ -106,9 +105,9 @@ class GrowthRush:
     def _container(self) -> Edges:
         timed: Any = TimedClient(self)
         return Edges(
-            EdgesTable(timed, names.FOLLOWERS.name),
+            stores(timed).edges,
             Growing(
-                Levels(PublishersTable(timed, names.PUBLISHERS.name)),
+                Levels(stores(timed).publishers),
                 Settings.max_level,
                 Settings.growth_cooldown_ms,
                 self._count_growth,
@@ -175,7 +174,7 @@ class GrowthRush:
     def found(self) -> Counter[str]:
         """How often a delivery reads each follower; it costs no units."""
         level = self.publishers.shards(PUBLISHER).level
-        edges = EdgesTable(self.client, names.FOLLOWERS.name)
+        edges = stores(self.client).edges
         pages = edges.edges(PUBLISHER, RingRead(level, ring.START, ring.END))
         return Counter(ring.follower_of(edge) for page in pages for edge in page)
 

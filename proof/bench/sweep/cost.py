@@ -35,6 +35,7 @@ from proof.model.sqs.client import Queues
 from proof.model.sqs.queues import Hooks
 from proof.simulation.world import lambdas
 from proof.simulation.world.schemas import schema_of
+from proof.stage import stores
 
 TEMPLATE = "00000000-0000-4000-8000-000000000000"
 FANOUT = "90570000-0000-4000-8000-{:012d}"
@@ -168,7 +169,7 @@ class _Tables:
         for queue in names.QUEUES:
             queues.create_with_dlq(queue.name, max_receives=queue.max_receives)
         client: Any = dynamodb.Client(database, validates=False)
-        self._open_fanouts(database, Ledger(client, names.FANOUTS.name), count, are_lost, now_ms)
+        self._open_fanouts(database, stores(client).ledger, count, are_lost, now_ms)
         database.meter = self.meter
         self._backend = answering_from(client, sqs.Client(queues, validates=False))
         self.calls.clear()

@@ -22,19 +22,14 @@ from fanfold.aws.threads import together
 from fanfold.fanout import deliver, plan
 from fanfold.fanout.deliver import Delivering
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.lookup import Lookup
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import SEGMENT_FOLLOWERS, Planning
 from fanfold.fanout.policy import Done
 from fanfold.fanout.publish import NewPost, Publishing
-from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import DeliverSegment, PlanFanout, parse
 from fanfold.settings import Settings
-from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.sweep import Sweeping
-from fanfold.timeline.posts import Posts
 from proof.bench.sweep.lanes import Order
 from proof.bench.sweep.world import (
     BULK,
@@ -56,6 +51,7 @@ from proof.simulation.timed.tables import make_up_followers
 from proof.simulation.timed.tasks import Threads
 from proof.simulation.world.scheduler import Scheduler
 from proof.simulation.world.schemas import schema_of
+from proof.stage import stores
 
 # Followers of one segment, alone in its fan-out or one of several. PLAN's estimate of the
 # whole is off by a few percent, and must not give another number of segments.
@@ -111,10 +107,10 @@ class Product:
     def _compose(self, client: Any, sqs: Any) -> None:
         scheduler = self.world.scheduler
         lanes = Lanes(express=WorkQueue(sqs, EXPRESS), bulk=WorkQueue(sqs, BULK))
-        self.ledger = Ledger(client, names.FANOUTS.name)
-        posts = Posts(client, names.POSTS.name)
-        publishers = PublishersTable(client, names.PUBLISHERS.name)
-        edges = EdgesTable(client, names.FOLLOWERS.name)
+        self.ledger = stores(client).ledger
+        posts = stores(client).posts
+        publishers = stores(client).publishers
+        edges = stores(client).edges
         self.publishing = Publishing(posts, self.ledger, Settings.retention_days)
         self.publish_queue = WorkQueue(sqs, PUBLISH)
         lookup = Lookup(self.ledger, posts, publishers, edges, partial(together, client, None))
@@ -134,11 +130,11 @@ class Product:
         }
 
     def _compose_sweep(self, client: Any, sqs: Any, threads: Any) -> None:
-        self.fanouts = OpenFanouts(client, names.FANOUTS.name)
+        self.fanouts = stores(client).open_fanouts
         lambda_: Any = LambdaClient(self.world)
         self.sweeping = Sweeping(
             self.fanouts,
-            Ledger(client, names.FANOUTS.name),
+            stores(client).ledger,
             WorkQueue(sqs, PUBLISH),
             Lanes(express=WorkQueue(sqs, EXPRESS), bulk=WorkQueue(sqs, BULK)),
             EventSourceMappings(lambda_, {url: url for url in (PUBLISH, EXPRESS, BULK)}),

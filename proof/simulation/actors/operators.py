@@ -6,14 +6,13 @@ from contextlib import suppress
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from fanfold import names, times
+from fanfold import times
 from fanfold.aws import boto
-from fanfold.fanout.ledger import Ledger
-from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import raised
 from proof.simulation.world.lambdas import MAPPED
 from proof.simulation.world.neighbours import is_of_neighbours
 from proof.simulation.world.world import World
+from proof.stage import stores
 
 
 def pause_queues(world: World) -> None:
@@ -30,7 +29,7 @@ def pause_queues(world: World) -> None:
 
 def abandon_deliveries(world: World) -> None:
     """Abandon deliveries that are under way, at any moment of their work."""
-    ledger = Ledger(boto.dynamodb(), names.FANOUTS.name)
+    ledger = stores(boto.dynamodb()).ledger
     for _ in range(40):
         world.scheduler.sleep(world.ended_by_hand.uniform(0, 3))
         with suppress(ClientError, BotoCoreError):  # the operator does not try again
@@ -44,7 +43,7 @@ def abandon_deliveries(world: World) -> None:
 def grow_shards(world: World, publisher: str) -> None:
     """Grow a publisher by hand, or change the static level."""
     random = world.random
-    table = PublishersTable(boto.dynamodb(), names.PUBLISHERS.name)
+    table = stores(boto.dynamodb()).publishers
     for _ in range(random.randint(1, 3)):
         world.scheduler.sleep(random.uniform(0, 20))
         with suppress(ClientError, BotoCoreError):  # the operator does not try again

@@ -9,11 +9,10 @@ from random import Random
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from fanfold import names
 from fanfold.aws import boto
 from fanfold.channels.head import readable_until
-from fanfold.channels.head_table import HeadTable
 from proof.simulation.world.world import World
+from proof.stage import stores
 
 # Publishers without posts, who take places.
 OTHERS = ("c0", "c1")
@@ -35,7 +34,7 @@ def promote_and_demote(world: World, random: Random, publishers: Sequence[str]) 
 
 def flip(world: World, random: Random, publisher: str, *, promotes: bool) -> None:
     """Promote or demote a publisher; the operator does not try again."""
-    table = HeadTable(boto.dynamodb(), names.PUBLISHERS.name)
+    table = stores(boto.dynamodb()).heads
     with suppress(ClientError, BotoCoreError):
         if not promotes:
             days = max(world.retention_days, world.longest_retention_days)

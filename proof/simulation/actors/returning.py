@@ -12,13 +12,13 @@ from fanfold.aws import boto
 from fanfold.aws.queues import WorkQueue
 from fanfold.errors import Unsent
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import STALLED
 from fanfold.messages import MAX_FIRST_SENT_MS, PlanFanout
 from proof.simulation.clients import reader_requests, requests
 from proof.simulation.oracle.ids import DAY, Between, IdAttempt, WantedPost, body_of
 from proof.simulation.world.lambdas import MAPPED, queue_url
 from proof.simulation.world.long_world import LongWorld, Pair
+from proof.stage import stores
 
 HOUR_MS = 60 * 60 * 1_000
 # How long orders of a fan-out are lost. SWEEP asks for nine days before it gives up.
@@ -167,7 +167,7 @@ def restore(world: LongWorld, ref_id: str) -> None:
 
 def resend(world: LongWorld, ref_id: str) -> None:
     """Send a stalled fan-out again, as `fanfold fanout resend` does."""
-    ledger, is_ours = Ledger(boto.dynamodb(), names.FANOUTS.name), False
+    ledger, is_ours = stores(boto.dynamodb()).ledger, False
     for _ in range(5):
         with suppress(ClientError, BotoCoreError, Unsent):
             row = ledger.get(ref_id)

@@ -13,7 +13,6 @@ from random import Random
 from typing import TypeAlias
 
 from fanfold import names, times
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
 from proof.simulation.checks.alarms import a_small_post_waits_for_no_celebrity
 from proof.simulation.checks.judge import CHECKS
@@ -24,6 +23,7 @@ from proof.simulation.observed.cloudwatch import MINUTE, Watch
 from proof.simulation.oracle.liveness import Liveness
 from proof.simulation.world.lambdas import MAPPED
 from proof.simulation.world.world import World
+from proof.stage import stores
 
 # How far the clock of API Gateway is ahead of that of SQS.
 SKEWS_MS = (0, -150, 150)
@@ -263,7 +263,7 @@ def celebrity(it: Steady) -> None:
 def crowded_ledger(it: Steady) -> None:
     """Many large fan-outs of others are open for long, and workers are at them all the time."""
     world = it.world
-    ledger = Ledger(world.dynamodb, names.FANOUTS.name)  # type: ignore[arg-type]
+    ledger = stores(world.dynamodb).ledger
     begun_ms = world.clock.now_ms() - 3_600_000
     # A fan-out that changes in the future is never silent.
     busy = times.to_text(world.clock.now_ms() + 86_400_000)

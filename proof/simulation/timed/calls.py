@@ -11,16 +11,15 @@ from functools import partial
 from random import Random
 from typing import Any, TypeAlias
 
-from fanfold import names
 from fanfold.aws.retries import ATTEMPTS, is_throttle
 from fanfold.fanout.policy import Send
 from fanfold.fanout.transport.loop import Call, Finished
 from fanfold.follows import ring
-from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import EdgePage, Read
-from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.entries import Entry
 from proof.simulation.world.retries import is_repeated
 from proof.simulation.world.scheduler import Scheduler, Task
+from proof.stage import stores
 
 # A call to DynamoDB or SQS: log-normal, 5.5 ms on average, one in a hundred above 9.5 ms.
 CALL_MEDIAN_SECONDS, CALL_SIGMA = 0.0053, 0.25
@@ -130,8 +129,8 @@ class ModelCalls:
     def __init__(self, transport: ModelTransport) -> None:
         self.scheduler, self.counts = transport.scheduler, transport.counts
         self._in_a_row = transport.in_a_row
-        self._followers = EdgesTable(transport.client, names.FOLLOWERS.name)
-        self._timelines = Entries(transport.client, names.TIMELINES.name)
+        self._followers = stores(transport.client).edges
+        self._timelines = stores(transport.client).entries
         self._finished: list[Finished] = []
         self._waiting: Task | None = None
 

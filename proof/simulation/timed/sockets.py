@@ -18,16 +18,15 @@ from fanfold.fanout.policy import Delivery, Done
 from fanfold.fanout.transport.curl_transport import CurlTransport
 from fanfold.fanout.transport.loop import Transport, run
 from fanfold.follows import ring
-from fanfold.follows.edges_table import EdgesTable
 from fanfold.ids import sort_key
-from fanfold.names import FOLLOWERS, TIMELINES
-from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.entries import Entry
 from proof.model.clock import START_MS
 from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.capacity import Limits
 from proof.model.endpoint import answering_from, late, serving
 from proof.simulation.timed.system import POST, PUBLISHER, System
 from proof.simulation.timed.tables import follow
+from proof.stage import stores
 
 # Slow enough for one core, which both makes and answers the calls.
 TABLE = Limits(partition_writes=250)
@@ -78,9 +77,7 @@ def over_sockets(followers: int) -> Delivered:
             },
         )
         client: Any = curl.Client(connections)
-        transport = CurlTransport(
-            EdgesTable(client, FOLLOWERS.name), Entries(client, TIMELINES.name), connections
-        )
+        transport = CurlTransport(stores(client).edges, stores(client).entries, connections)
         _deliver(transport)
     return _delivered(system)
 

@@ -15,24 +15,20 @@ from fanfold.aws.retries import AT_A_TIME
 from fanfold.aws.threads import together
 from fanfold.fanout.deliver import HAND_BACK_SECONDS, Delivering
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.lookup import Lookup
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
-from fanfold.fanout.post_counts import PostCounts
 from fanfold.fanout.publish import NewPost, Publishing
 from fanfold.fanout.transport.loop import JOIN_SECONDS, Loop
-from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import DeliverSegment, Message, PlanFanout
 from fanfold.rates import Rate
 from fanfold.settings import Settings
-from fanfold.timeline.posts import Posts
 from proof.model.dynamodb.capacity import Limits
 from proof.simulation.timed.calls import ModelTransport
 from proof.simulation.timed.mappings import Arrived, Environments
 from proof.simulation.timed.model import Model
 from proof.simulation.timed.tasks import Threads
+from proof.stage import stores
 
 # As a stage has it by default.
 RETENTION_DAYS = 30
@@ -68,12 +64,12 @@ class System(Model):
         self._start_workers()
 
     def _start_workers(self) -> None:
-        self.ledger = Ledger(self.dynamodb, names.FANOUTS.name)
-        self.posts = Posts(self.dynamodb, names.POSTS.name)
-        self.edges_table = EdgesTable(self.dynamodb, names.FOLLOWERS.name)
-        self.publishers = PublishersTable(self.dynamodb, names.PUBLISHERS.name)
+        self.ledger = stores(self.dynamodb).ledger
+        self.posts = stores(self.dynamodb).posts
+        self.edges_table = stores(self.dynamodb).edges
+        self.publishers = stores(self.dynamodb).publishers
         self.segments = Lanes(express=self.lanes[names.EXPRESS], bulk=self.lanes[names.BULK])
-        counts = PostCounts(self.dynamodb, names.PUBLISHERS.name, RATE)
+        counts = stores(self.dynamodb).post_counts(RATE)
         self.publishing = Publishing(self.posts, self.ledger, RETENTION_DAYS, counts)
         self.lookup = Lookup(
             self.ledger, self.posts, self.publishers, self.edges_table, self._together

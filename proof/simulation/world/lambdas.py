@@ -33,6 +33,7 @@ from fanfold.follows import density, edges_table, levels, ring_reader, sharding
 from fanfold.settings import Settings
 from fanfold.sweep import remedy, selection, sweep
 from fanfold.timeline import marks
+from proof import stage
 from proof.model.lambda_events import Context
 from proof.model.sqs.messages import ACCOUNT
 from proof.simulation.clients.spans import Span
@@ -268,11 +269,8 @@ def lambdas() -> Lambdas:
 
 def settings() -> Settings:
     """The settings of the simulated stack, whose tables and queues have no prefix."""
-    tables = {table.setting: table.name for table in names.TABLES}
-    queues = {queue.url_setting: f"{BASE_URL}/{queue.name}" for queue in names.QUEUES}
-    dlqs = {queue.dlq_url_setting: f"{BASE_URL}/{queue.name}Dlq" for queue in names.QUEUES}
     mappings = {f"{queue.name.lower()}_mapping": queue.name for queue in MAPPED}
-    return Settings(**{**tables, **queues, **dlqs, **mappings})  # type: ignore[arg-type]
+    return stage.settings(BASE_URL, **mappings)
 
 
 def _boto_dynamodb(attempts: int = ATTEMPTS, connections: int | None = None) -> BotoClient:

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fanfold import names, times
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
 from fanfold.messages import DeliverSegment, PlanFanout
 from proof.simulation.world.lambdas import MAPPED, queue_url
+from proof.stage import stores
 
 if TYPE_CHECKING:
     from proof.simulation.world.world import World
@@ -42,7 +42,7 @@ class Neighbours:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.ledger = Ledger(world.dynamodb, names.FANOUTS.name)  # type: ignore[arg-type]
+        self.ledger = stores(world.dynamodb).ledger
         self._open()
         self._touch()
         self._send()

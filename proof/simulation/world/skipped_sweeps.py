@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from fanfold import names
 from fanfold.channels.head import head_of
 from fanfold.fanout.row import Fanout, from_item
-from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.remedy import Remedy, remedy_for
 from proof.simulation.faults.faults import MAX_SKEW_MS
+from proof.stage import stores
 
 if TYPE_CHECKING:
     from proof.simulation.world.world import World
@@ -61,7 +61,7 @@ def _ends(world: World) -> list[int]:
 def first_due(world: World, runs: int) -> int:
     """The number of the first of some runs for which something is due; how many, if none is."""
     rows = [from_item(row) for row in world.rows(names.FANOUTS, having="open_fanout")]
-    remembered = OpenFanouts(world.dynamodb, names.FANOUTS.name)  # type: ignore[arg-type]
+    remembered = stores(world.dynamodb).open_fanouts
     memory = remembered.memory()
     if world.triggers.paused & SWEPT - memory.held:
         return 0  # a run would note the pause
