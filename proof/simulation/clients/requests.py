@@ -91,16 +91,13 @@ def by_http(
     return operate(world, "publish", publisher, ref_id_for(publisher, key), is_acknowledged)
 
 
-def by_queue(
-    world: World, publisher: str, ref_id: str, *, content: Any = None, **more: Any
-) -> Operation:
+def by_queue(world: World, publisher: str, ref_id: str, **more: Any) -> Operation:
     """Publish by a queue message, which is accepted as soon as SQS has it."""
     if "published_at" in more:
         world.history.given_times[ref_id] = more["published_at"]
 
     def is_acknowledged(operation: Operation) -> bool:
-        operation.content = content or {"title": ref_id}
-        body = operation.content
+        operation.content = body = {"title": ref_id}
         post = {"publisher_id": publisher, "ref_id": ref_id, "body": body, **more}
         operation.tries.append(Span(world.clock.now_ms()))
         send(world, {"version": 1, "type": contract.POST_PUBLISHED, **post})
