@@ -97,12 +97,10 @@ from tests.simulation.spoilings import (
 SIMULATION = Path(judge.__file__).parent.parent
 # Where sentences of violations are said.
 SAID_IN = (
-    *sorted(set((SIMULATION / "checks").glob("*.py")) - {Path(weeks.__file__)}),  # test_weeks.py
+    *sorted(set((SIMULATION / "checks").rglob("*.py")) - {Path(weeks.__file__)}),  # test_weeks.py
     *sorted((SIMULATION / "kinds").glob("*.py")),
-    *(
-        SIMULATION / name
-        for name in ("letters.py", "levels.py", "liveness.py", "observers.py", "sweeps.py")
-    ),
+    *(SIMULATION / f"observed/{name}.py" for name in ("letters", "levels", "observers", "sweeps")),
+    SIMULATION / "oracle/liveness.py",
 )
 observed = judge.nothing_was_observed_during_the_run
 AN_HOUR_LATER = "2026-11-20T19:00:00.000Z"
