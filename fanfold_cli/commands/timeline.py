@@ -108,7 +108,10 @@ def token(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print an access token for a user of the stack's own pool, and nothing else on stdout."""
+    """Print an access token for a user of the stack's own pool, and nothing else on stdout.
+
+    A stage that keeps its data refuses.
+    """
     check_user(user)
     deployment = Deployment.to_change(stack, home)
     signed = sign_in(deployment, user, reset_password=reset_password)
