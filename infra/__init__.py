@@ -7,26 +7,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .embedding.network import Network
-    from .embedding.properties import Sender, TableOptions
-    from .embedding.surroundings import Domain
-    from .embedding.users import Users
-    from .follow_timeline import FollowTimeline
-    from .settings.checks import StageError
-    from .settings.stages import DEV, PROD, Stage
-
-__all__ = [
-    "DEV",
-    "PROD",
-    "Domain",
-    "FollowTimeline",
-    "Network",
-    "Sender",
-    "Stage",
-    "StageError",
-    "TableOptions",
-    "Users",
-]
+    from .embedding.network import Network as Network
+    from .embedding.properties import Sender as Sender
+    from .embedding.properties import TableOptions as TableOptions
+    from .embedding.surroundings import Domain as Domain
+    from .embedding.users import Users as Users
+    from .follow_timeline import FollowTimeline as FollowTimeline
+    from .settings.checks import StageError as StageError
+    from .settings.stages import DEV as DEV
+    from .settings.stages import PROD as PROD
+    from .settings.stages import Stage as Stage
 
 _HOMES = {
     "DEV": "settings.stages",
@@ -40,10 +30,11 @@ _HOMES = {
     "TableOptions": "embedding.properties",
     "Users": "embedding.users",
 }
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    # At its first use: the CDK takes seconds, and who only judges a stage does not need it.
+    # Imported at first use: the CDK takes seconds, and checking a stage does not need it.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{_HOMES[name]}", __name__), name)

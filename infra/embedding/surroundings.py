@@ -1,7 +1,6 @@
 """What a team asks of all that is deployed: its key, its bounds, its network, its address."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aws_cdk import Stack, Tags, Token
@@ -142,15 +141,11 @@ def _network(scope: Construct, stage: Stage) -> Network | None:
                 for subnet in stage.subnet_ids
             ]
         ),
-        security_groups=_groups(scope, stage.security_group_ids),
+        security_groups=[
+            ec2.SecurityGroup.from_security_group_id(scope, group, group, mutable=False)
+            for group in stage.security_group_ids
+        ],
     )
-
-
-def _groups(scope: Construct, ids: Sequence[str]) -> list[ec2.ISecurityGroup]:
-    return [
-        ec2.SecurityGroup.from_security_group_id(scope, group, group, mutable=False)
-        for group in ids
-    ]
 
 
 def _domain(scope: Construct, stage: Stage) -> Domain | None:
