@@ -53,13 +53,13 @@ def demo(
         bool,
         typer.Option(
             "--hurt",
-            help="Kill workers, refuse batches and deliver twice meanwhile, on an engine of its "
-            "own; a page shows it, and has buttons for it.",
+            help="Kill workers, refuse batches and deliver twice, on an engine of its own; a page "
+            "shows it, and has the buttons.",
         ),
     ] = False,
     seconds: Annotated[
         float,
-        typer.Option(min=1.0, max=45.0, help="With --hurt: how long the largest post shall take."),
+        typer.Option(min=1.0, max=45.0, help="With --hurt: seconds for the largest post."),
     ] = HURT_SECONDS,
     port: PortOption = 0,
     browser: BrowserOption = True,

@@ -1,7 +1,7 @@
 """`fanfold smoke`: prove a deployed stage with users made for it, and take them away again."""
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Annotated, Final
 
@@ -34,7 +34,7 @@ def smoke(
     stack: StackOption = None,
     home: HomeOption = None,
     patience: Annotated[
-        float, typer.Option(min=1, help="Seconds that any one step may take.")
+        float, typer.Option(min=1, help="Seconds that each step may take.")
     ] = PATIENCE_SECONDS,
     publisher_token: Annotated[
         str | None,
@@ -51,7 +51,7 @@ def smoke(
 ) -> None:
     """Try a deployed stage as two users made for it: publish, follow, read, edit, retract.
 
-    Posts and follow are taken back, and the users deleted, whatever fails.
+    Whatever fails, posts and follow are taken back, and the users deleted.
     """
     deployment = Deployment.to_change(stack, home)
     tokens = [token for token in (publisher_token, follower_token) if token]
@@ -59,7 +59,6 @@ def smoke(
         raise WrongValue("Give the tokens of both users, or of neither.")
     made = [] if tokens else _new_users(deployment)
     steps: list[Step] = []
-    left: list[str] = []
     current: Smoke | None = None
     try:
         tokens = tokens or [deployment.token(user) for user in made]
@@ -72,15 +71,16 @@ def smoke(
             if not as_json:
                 print_result(step.line)
     finally:
-        left += current.clean() if current is not None else []
-        left += _delete(deployment, made)
+        undo = current.undo() if current is not None else []
+        undo += [(f"the user {user}", lambda u=user: deployment.delete_user(u)) for user in made]  # type: ignore[misc]
+        left = taken_back(undo)
         for what in left:
             say(f"Left behind: {what}")
     is_right = not left and all(not step.failure for step in steps)
     if as_json:
         print_json({"is_right": is_right, "steps": [asdict(step) for step in steps], "left": left})
     elif is_right:
-        print_result("The stage works. What was made for this is taken back.")
+        print_result("The stage works, and nothing is left behind.")
     if not is_right:
         raise typer.Exit(1)
 
@@ -96,14 +96,14 @@ def _new_users(deployment: Deployment) -> list[str]:
     return [f"fanfold-smoke-{run}-{role}" for role in ROLES]
 
 
-def _delete(deployment: Deployment, users: list[str]) -> list[str]:
-    """Delete those of the users that were made; return what could not be."""
+def taken_back(undo: Iterable[tuple[str, Callable[[], object]]]) -> list[str]:
+    """Take back everything, whatever fails; return what could not be."""
     left = []
-    for user in users:
+    for what, take_back in undo:
         try:
-            deployment.delete_user(user)
-        except ExpectedError as error:
-            left.append(f"the user {user}: {error}")
+            take_back()
+        except EXPECTED as error:
+            left.append(f"{what}: {error}")
     return left
 
 
@@ -146,17 +146,13 @@ class Smoke:
             if failure:
                 return
 
-    def clean(self) -> list[str]:
-        """Take back follow and posts, whatever has failed; return what could not be."""
+    def undo(self) -> list[tuple[str, Callable[[], object]]]:
+        """What takes back the follow and the posts."""
         follow = [("the follow", self._unfollow)] if self.publisher_id else []
-        posts = [(f"the post {p.ref_id}", lambda p=p: self._retract(p)) for p in self.posts]
-        left = []
-        for what, take_back in (*follow, *posts):
-            try:
-                take_back()
-            except EXPECTED as error:
-                left.append(f"{what}: {error}")
-        return left
+        return [
+            *follow,
+            *((f"the post {p.ref_id}", lambda p=p: self._retract(p)) for p in self.posts),  # type: ignore[misc]
+        ]
 
     def _steps(self) -> Iterator[tuple[str, Callable[[], None]]]:
         yield "Nobody gets in without a valid token", self._refuse_strangers

@@ -41,17 +41,18 @@ def aws_verify(
     ] = False,
     home: HomeOption = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the stack, to look at it; it costs on.")
+        bool,
+        typer.Option("--keep", help="Keep the stack, which goes on costing money."),
     ] = False,
     remove: Annotated[
-        bool, typer.Option("--remove", help="Only remove what an earlier run has left.")
+        bool, typer.Option("--remove", help="Only remove the stack of an earlier run.")
     ] = False,
     to: Annotated[
         Path, typer.Option("--to", file_okay=False, help="Directory for the report.")
     ] = REPORTS,
     hold: Annotated[float, typer.Option(min=1, help="Seconds that each trouble lasts.")] = 60.0,
     patience: Annotated[
-        float, typer.Option(min=1, help="Seconds for which nothing may progress.")
+        float, typer.Option(min=1, help="Seconds without progress after which it gives up.")
     ] = PATIENCE_SECONDS,
     concurrency: Annotated[
         int | None,

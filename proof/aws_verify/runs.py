@@ -38,7 +38,7 @@ from proof.aws_verify.own_stack import OwnStack
 from proof.aws_verify.report import Report
 from proof.aws_verify.script import LARGE, Script
 
-# What stops a run and must still end in a report and a removal.
+# Errors that stop a run, which must still end in a report and a removal.
 EXPECTED = (ExpectedError, FanfoldError, ClientError, BotoCoreError)
 WAS_INTERRUPTED = "The run was interrupted."
 # What a forecast counts, beside the costs.
@@ -136,7 +136,7 @@ def remove(own: OwnStack, place: str, *, yes: bool) -> None:
 def intention(stack: str, region: str, script: Script, expected: Forecast, *, keep: bool) -> str:
     """What a run will do and cost, for the question."""
     lines = "\n".join(f"  {line.what}: about ${line.dollars:,.2f}" for line in expected.lines)
-    end = "It stays afterwards, and costs on." if keep else "It is removed afterwards."
+    end = "It stays afterwards, and goes on costing money." if keep else "It is removed afterwards."
     hours = "two hours" if LARGE in script.sizes else "an hour"
     return (
         f"This deploys the stack {stack}, a stage of its own, to AWS ({region}), and touches no "
@@ -161,7 +161,7 @@ def _tear_down(own: OwnStack, run: str, report: Report) -> dict[str, Any]:
         reason = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
         failure = f"The removal failed: {reason}"
         report.failures.append(failure)
-        say(f"{failure}\nThe stack may remain, and costs on: `{own.command}` removes it.")
+        say(f"{failure}\nThe stack may remain and cost money: `{own.command}` removes it.")
         return {"stack": f"may remain; `{own.command}` removes it"}
     if not existed:
         return {"stack": "was never made"}

@@ -10,6 +10,7 @@ from typing import Any
 from fanfold import cursor, names
 from fanfold.errors import BadInput
 from fanfold.ids import is_id, is_sort_key
+from fanfold_cli.run.rows import scan
 from fanfold_cli.stack import Deployment
 
 # Tokens, headers, and AWS's keys of a session.
@@ -42,22 +43,15 @@ def readers_of(stack: Deployment) -> set[str]:
     """Everybody who follows, or whom a post has reached."""
     settings = stack.settings()
     tables = (settings.timelines_table, settings.following_table)
-    return {row["user_id"]["S"] for table in tables for row in _rows(stack, table, "user_id")}
+    pages = [page for table in tables for page in scan(stack, table, "user_id")]
+    return {row["user_id"]["S"] for page in pages for row in page}
 
 
 def posts_of(stack: Deployment) -> set[str]:
     """All texts in the bodies of posts."""
-    rows = _rows(stack, stack.settings().posts_table, "body")
-    bodies = [row["body"]["S"] for row in rows if "S" in row.get("body", {})]
+    pages = scan(stack, stack.settings().posts_table, "body")
+    bodies = [row["body"]["S"] for page in pages for row in page if "S" in row.get("body", {})]
     return {text for body in bodies if body for text in _texts(json.loads(body))}
-
-
-def _rows(stack: Deployment, table: str, attribute: str) -> Iterator[dict[str, Any]]:
-    scan = stack.client("dynamodb").get_paginator("scan")
-    for page in scan.paginate(
-        TableName=table, ProjectionExpression="#a", ExpressionAttributeNames={"#a": attribute}
-    ):
-        yield from page["Items"]
 
 
 def _texts(value: Any) -> Iterator[str]:

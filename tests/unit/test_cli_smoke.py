@@ -10,7 +10,7 @@ import urllib3
 
 from fanfold import clock, times
 from fanfold_cli.run.people import People
-from fanfold_cli.run.smoke import FOLLOWER, PUBLISHER, STRANGER, Smoke
+from fanfold_cli.run.smoke import FOLLOWER, PUBLISHER, STRANGER, Smoke, taken_back
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import ExpectedError
 from fanfold_client import NoAnswer, Refused
@@ -119,7 +119,7 @@ def test_a_stage_that_works_passes_and_nothing_is_left() -> None:
     smoke = course(stage, Closed())
     steps = list(smoke.run())
     assert [step.failure for step in steps] == [""] * 9
-    assert smoke.clean() == []
+    assert taken_back(smoke.undo()) == []
     assert (stage.posts, stage.followed) == ({}, False)
 
 
@@ -146,7 +146,7 @@ def test_what_does_not_work_is_the_last_step_and_is_taken_back(
     last = list(smoke.run())[-1]
     assert last.name == step
     assert last.failure.startswith(failure)
-    assert smoke.clean() == []
+    assert taken_back(smoke.undo()) == []
     assert (stage.posts, stage.followed) == ({}, False)
 
 
@@ -159,7 +159,7 @@ def test_what_cannot_be_taken_back_is_named_and_the_rest_is_taken_back() -> None
     stage = Stage("retract")
     smoke = course(stage, Closed())
     assert list(smoke.run())[-1].failure == "no answer"
-    left = smoke.clean()
+    left = taken_back(smoke.undo())
     assert [what.partition(":")[0] for what in left] == ["the post smoke-1"] * 3
     assert not stage.followed
 
@@ -172,4 +172,4 @@ def test_before_anything_is_made_nothing_is_taken_back() -> None:
     stage = Down()
     smoke = course(stage, Closed())
     assert list(smoke.run())[-1].failure == "down"
-    assert (smoke.clean(), stage.calls) == ([], [])
+    assert (taken_back(smoke.undo()), stage.calls) == ([], [])
