@@ -151,7 +151,7 @@ class Smoke:
         follow = [("the follow", self._unfollow)] if self.publisher_id else []
         return [
             *follow,
-            *((f"the post {p.ref_id}", lambda p=p: self._retract(p)) for p in self.posts),  # type: ignore[misc]
+            *((f"the post {p.ref_id}", lambda p=p: self._retract(p)) for p in self.posts),
         ]
 
     def _steps(self) -> Iterator[tuple[str, Callable[[], None]]]:

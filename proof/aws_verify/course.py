@@ -43,8 +43,7 @@ class Course:
     def run(self, forecast: Forecast) -> None:
         """Do all of it; the report has every result, also if this raises an error."""
         began = datetime.now(UTC)
-        self.report.sections["posts"] = []
-        self.report.sections["troubles"] = []
+        self.report.sections |= {"posts": [], "troubles": []}
         with self._timed("follow_seconds"):
             self._follow()
         with self._timed("publish_seconds"):

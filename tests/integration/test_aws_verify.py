@@ -50,6 +50,7 @@ BEGAN = "2026-11-22T19:00:00Z"
 FOLLOWERS = frozenset({"v1-bob", "v1-carol"})
 
 Write = Callable[[str], None]
+Spoil = Callable[[System, Record], None]
 
 
 @pytest.fixture
@@ -123,11 +124,6 @@ def test_without_a_terminal_and_a_yes_nothing_is_made_or_removed(cloudformation:
     exit_code, said = run(NAME, "--remove")
     assert (exit_code, stacks(cloudformation)) == (1, [NAME])
     assert f"was made by the run {BEGAN}" in said
-
-
-def test_fewer_executions_than_a_stage_needs_are_refused_before_anything_is_asked() -> None:
-    exit_code, said = run(NAME, "--concurrency", "9", "--yes")
-    assert (exit_code, "It costs" in said) == (2, False)
 
 
 def test_what_an_earlier_run_has_left_is_removed_and_nothing_else(cloudformation: Any) -> None:
@@ -318,23 +314,41 @@ def stack_of(**clients: Any) -> Stack:
     )
 
 
+def an_entry(system: System) -> dict[str, Any]:
+    """The entry of the post of the queue in the timeline of one follower."""
+    return next(row for row in system.rows(names.TIMELINES) if "v1-post" in row["sort_key"]["S"])
+
+
 def lose_an_entry(system: System) -> None:
-    """One follower loses the post of the queue."""
-    row = next(row for row in system.rows(names.TIMELINES) if "v1-post" in row["sort_key"]["S"])
-    key = {name: row[name] for name in ("user_id", "sort_key")}
+    key = {name: an_entry(system)[name] for name in ("user_id", "sort_key")}
     system.dynamodb.delete_item(TableName=names.TIMELINES.name, Key=key)
 
 
-def test_rows_and_edges_are_read_as_the_functions_wrote_them(
-    system: System, published: Record
-) -> None:
-    def judged() -> tuple[int, list[str]]:
-        verdict = judge(published, rows=rows(stack_of(), total=4))
-        return verdict.right, [failure.partition(" (")[0] for failure in verdict.failures]
+def add_an_entry(system: System, **changed: str) -> None:
+    item = an_entry(system) | {name: {"S": value} for name, value in changed.items()}
+    system.dynamodb.put_item(TableName=names.TIMELINES.name, Item=item)
 
-    assert judged() == (4, [])
-    lose_an_entry(system)
-    assert judged() == (3, ["1 row is missing"])
+
+SPOILS: tuple[tuple[str, Spoil], ...] = (
+    ("1 row is missing", lambda system, _: lose_an_entry(system)),
+    ("1 row is doubled", lambda system, _: add_an_entry(system, sort_key=f"{BEGAN}#v1-post")),
+    ("1 row is too many", lambda system, _: add_an_entry(system, user_id="mallory")),
+    ("1 count is wrong", lambda _, record: setattr(record.posts["v1-post"], "delivered", 1)),
+)
+
+
+@pytest.mark.parametrize(("failure", "spoil"), SPOILS)
+def test_whatever_is_spoiled_on_purpose_is_noticed(
+    system: System, published: Record, failure: str, spoil: Spoil
+) -> None:
+    assert judge(published, rows=rows(stack_of())).failures == []
+    spoil(system, published)
+    (found,) = judge(published, rows=rows(stack_of())).failures
+    assert found.startswith(failure)
+
+
+@pytest.mark.usefixtures("published")
+def test_edges_are_read_as_the_functions_wrote_them(system: System) -> None:
     system.follow("v1-bob", "somebody")
     found = watch.followers(stack_of(), ["v1-ada", "v1-nobody"])
     assert found == {"v1-ada": FOLLOWERS, "v1-nobody": frozenset()}

@@ -131,11 +131,7 @@ def test_a_stage_that_works_passes_and_nothing_is_left() -> None:
         ("queue", "A post by the publish queue reaches the follower", "not within 10 s"),
         ("edit", "An edit shows", "not within 10 s"),
         ("loss", "The delivery is complete", "a reading of follower does not show smoke-1:second"),
-        (
-            "unfollow",
-            "An unfollow hides the publisher",
-            "a reading of follower shows",
-        ),
+        ("unfollow", "An unfollow hides the publisher", "a reading of follower shows"),
     ],
 )
 def test_what_does_not_work_is_the_last_step_and_is_taken_back(
