@@ -37,13 +37,6 @@ def test_a_user_who_never_set_a_marker_has_none(system: System) -> None:
     assert stored(system) == NOWHERE
 
 
-def test_a_marker_is_stored_for_its_own_user_alone(system: System) -> None:
-    answer = put(system, AT)
-    assert (answer.status, answer.body) == (200, marker(0))
-    assert stored(system) == marker(0)
-    assert stored(system, user="eve") == NOWHERE
-
-
 def test_a_marker_moves_up_and_a_lower_one_or_the_same_again_is_answered_with_the_stored_one(
     system: System,
 ) -> None:
@@ -64,20 +57,6 @@ def test_a_time_in_the_future_becomes_that_of_the_request(system: System) -> Non
         assert put(system, future).body == marker(0)
     system.clock.advance(1)
     assert put(system, times.to_text(AT_MS + 1000), "n").body == marker(1, "n")
-
-
-def test_follows_and_unfollows_leave_the_marker(system: System) -> None:
-    put(system, AT)
-    for act in (system.follow, system.unfollow, system.follow):
-        assert act("bob").status in (200, 204)
-        assert stored(system) == marker(0)
-
-
-def test_a_row_with_a_marker_alone_counts_follows_from_nothing(system: System) -> None:
-    put(system, AT)
-    assert system.http("api/list_following", user="bob").body["count"] == 0
-    system.follow("bob")
-    assert system.http("api/list_following", user="bob").body["count"] == 1
 
 
 def test_a_transaction_in_the_way_is_waited_for(system: System, fail_first: FailFirst) -> None:
