@@ -82,6 +82,6 @@ def test_there_is_no_room_for_one_more_than_the_most(heads: HeadTable) -> None:
 def test_an_eventual_read_of_before_does_not_bring_a_head_back(heads: HeadTable) -> None:
     known = KnownHead(heads)
     head = add(heads, "ada")
-    assert known.anew() == head
-    assert known.learn(Head(), known.now()) == head
+    assert known.reload() == head
+    assert known.keep(Head(), known.now()) == head
     assert known.get() == head
