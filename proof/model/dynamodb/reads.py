@@ -102,7 +102,7 @@ def _get(table: Table, key: Key, request: Request) -> tuple[Row | None, Charge]:
     return row, Charge(table.resource, READ, key.partition, units)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Source:
     """What a query or scan reads: a table, or an index as far as it has caught up."""
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from botocore import xform_name
 from botocore.exceptions import (
@@ -255,8 +255,7 @@ class UnthreadedCalls(ThreadedCalls):
 # Through libcurl
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     operation: str
     body: bytes
     tag: Any

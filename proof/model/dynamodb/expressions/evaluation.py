@@ -148,13 +148,12 @@ def _pruned(content: Any, paths: list[tuple[str | int, ...]]) -> Any:
     for head, *rest in paths:
         below.setdefault(head, []).append(tuple(rest))
     is_map = isinstance(content, dict)
+    places = content if is_map else range(len(content))
     kept: dict[str | int, Value] = {}
     for head, rests in below.items():
-        if isinstance(head, str) is not is_map:
+        if head not in places:
             continue
-        value = find({"": ("M" if is_map else "L", content)}, Path(("", head)))
-        if value is None:
-            continue
+        value = content[head]
         if () in rests:
             kept[head] = value
         elif value[0] in ("M", "L") and (inner := _pruned(value[1], rests)):
