@@ -60,7 +60,7 @@ quick: .venv/.ready ## Run the unit tests without sockets, in under a minute
 test: $(READY) ## Run the tests, in about five minutes: everything once, and the main job end to end
 	@$(if $(CPU_SECONDS),$(BIN)/python -P -m tools.cpu_limit $(CPU_SECONDS)) $(PYTEST) -m "not (thorough or slow or speed)"
 
-check: static test thorough ## What CI runs, in about 15 minutes: static checks and every deterministic test
+check: static test thorough ## What CI runs, in about ten minutes: static checks and every deterministic test
 
 static: $(READY)
 	@echo "Linting."
