@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fanfold import clock
-from fanfold.aws import scans
+from fanfold.aws import dynamodb
 from fanfold.aws.items import MAX_KEYS, get_text, number, text
 from fanfold.channels.head import Head, partition_of
 from fanfold.channels.head_table import HeadTable
@@ -51,7 +51,7 @@ class ChannelRecords:
             condition += " AND publisher_id = :publisher"
             values[":publisher"] = text(publisher_id)
         since = shown_since(self.records.follows.retention_days)
-        for answer in scans.pages(
+        for answer in dynamodb.pages(
             self.heads.client,
             TableName=self.fanouts_table,
             ConsistentRead=True,
@@ -82,7 +82,7 @@ class ChannelRecords:
         Each page: how many there are, the highest version that one of them is complete to, and who
         has noted the channel of which of these publishers.
         """
-        for answer in scans.pages(
+        for answer in dynamodb.pages(
             self.heads.client,
             TableName=self.records.follows.readers.table,
             ConsistentRead=True,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from fanfold import clock
-from fanfold.aws import batch_get, scans
+from fanfold.aws import dynamodb
 from fanfold.aws.items import MAX_KEYS, Item, get_text, text
 from fanfold.doctor.findings import (
     Difference,
@@ -160,7 +160,7 @@ class Records:
         if value:
             request["FilterExpression"] = expression
             request["ExpressionAttributeValues"] = {":value": text(value)}
-        return scans.pages(self.follows.client, **request)
+        return dynamodb.pages(self.follows.client, **request)
 
     def get_all(self, table: str, keys: Sequence[Any]) -> list[Item]:
         """The items of these keys, of those that are there. Raises `TryLater`."""
@@ -174,7 +174,7 @@ class Records:
     def _get(self, table: str, keys: Sequence[Any]) -> list[Item]:
         wanted = {table: {"Keys": keys, "ConsistentRead": True}}
         try:
-            return batch_get.rows(self.follows.client, wanted)[table]
+            return dynamodb.rows(self.follows.client, wanted)[table]
         except TryLater:
             raise TryLater("DynamoDB is throttling these reads; run it again.") from None
 

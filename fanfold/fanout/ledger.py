@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from fanfold import times
-from fanfold.aws import scans
+from fanfold.aws import dynamodb
 from fanfold.aws.items import Value, expressions, get_text, number, text
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.row import (
@@ -295,7 +295,7 @@ class Ledger:
         yield from self._ids(GIVEN_UP, page)
 
     def _ids(self, index: Index, page: int) -> Iterator[str]:
-        pages = scans.pages(self.client, TableName=self.table, IndexName=index.name, Limit=page)
+        pages = dynamodb.pages(self.client, TableName=self.table, IndexName=index.name, Limit=page)
         for answer in pages:
             yield from (get_text(item, "fanout_id") for item in answer["Items"])
 

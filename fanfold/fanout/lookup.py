@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fanfold.aws import batch_get
+from fanfold.aws import dynamodb
 from fanfold.aws.items import Item
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
@@ -78,7 +78,7 @@ class Lookup:
 
     def _rows(self, wanted: dict[str, Any], answer: Any = None) -> dict[str, list[Item]]:
         """The rows of each table."""
-        return batch_get.rows(self.ledger.client, wanted, answer)
+        return dynamodb.rows(self.ledger.client, wanted, answer)
 
     def _found(self, rows: dict[str, list[Item]], publisher_id: str) -> Found:
         fanout, post = _one(rows[self.ledger.table]), _one(rows[self.posts.table])

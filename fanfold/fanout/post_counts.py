@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fanfold import rates
+from fanfold.aws.dynamodb import update_or_read
 from fanfold.aws.items import Item, expressions, get_number, get_text, number, text
-from fanfold.aws.updates import update_or_read
 from fanfold.rates import Rate
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from fanfold.aws import batch_get
+from fanfold.aws import dynamodb
 from fanfold.aws.items import MAX_PUTS, get_number, get_text, number, text
 from fanfold.aws.retries import for_each, is_transient
 from fanfold.follows import ring
@@ -66,7 +66,7 @@ class EdgesTable:
             "ConsistentRead": True,
             "ProjectionExpression": "shard_id, edge, version",
         }
-        found = batch_get.rows(self.client, {self.table: wanted})[self.table] if asked else []
+        found = dynamodb.rows(self.client, {self.table: wanted})[self.table] if asked else []
         return {
             asked[get_text(item, "shard_id"), get_text(item, "edge")]: get_number(item, "version")
             for item in found

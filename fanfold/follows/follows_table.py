@@ -13,9 +13,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fanfold.aws import batch_get
+from fanfold.aws import dynamodb
 from fanfold.aws.items import MAX_KEYS, Item, expressions, get_number, get_text, number, text
-from fanfold.aws.transactions import transact
 from fanfold.channels.head import Head
 from fanfold.errors import TooManyFollows
 from fanfold.follows.relation import FOLLOWED, UNFOLLOWED, Follow
@@ -165,7 +164,7 @@ class FollowsTable:
             **expressions(**_as_read(seen.version)),
         }
         marked = {"Update": self.readers.marked(seen.user_id, change, memo)}
-        return not transact(self.client, [{"ConditionCheck": is_the_same}, marked])
+        return not dynamodb.transact(self.client, [{"ConditionCheck": is_the_same}, marked])
 
     def note_channel(self, seen: Follow, *, now_ms: int) -> bool:
         """Have the user's row say of a channel of the publisher what the relation `seen` says.
@@ -226,7 +225,7 @@ class FollowsTable:
         max_follows: int = 0,
     ) -> list[Follow] | None:
         updates = [*(self._update(each, now_ms) for each in changed), count]
-        reasons = transact(self.client, [{"Update": update} for update in updates])
+        reasons = dynamodb.transact(self.client, [{"Update": update} for update in updates])
         # If a row changed meanwhile, the user may follow that publisher already: read it again.
         is_full = reasons[-1:] == ["ConditionalCheckFailed"] and set(reasons[:-1]) == {"None"}
         if is_full and self.heads:
@@ -270,7 +269,7 @@ class FollowsTable:
             return []
         wanted = {"Keys": [row_key(*pair) for pair in pairs], "ConsistentRead": True}
         return [
-            follow_of(row) for row in batch_get.rows(self.client, {self.table: wanted})[self.table]
+            follow_of(row) for row in dynamodb.rows(self.client, {self.table: wanted})[self.table]
         ]
 
     def active_among(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fanfold import times
-from fanfold.aws import batch_get, scans
+from fanfold.aws import dynamodb
 from fanfold.aws.items import Item, Value, expressions, get_number, get_text, number, text
 from fanfold.fanout.row import STALLED, Fanout, accepted_at, from_item, is_large
 from fanfold.names import GIVEN_UP, OPEN
@@ -38,7 +38,7 @@ class OpenFanouts:
 
     def key_pages(self) -> Iterator[list[Key]]:
         """The keys of the open fan-outs, in pages of up to 1 MB; without any row."""
-        pages = scans.pages(self.client, TableName=self.table, IndexName=OPEN.name)
+        pages = dynamodb.pages(self.client, TableName=self.table, IndexName=OPEN.name)
         for page in pages:
             found = ((i, get_text(i, OPEN.partition_key)) for i in page["Items"])
             yield [
@@ -58,12 +58,12 @@ class OpenFanouts:
         """
         keys = [{"fanout_id": text(fanout_id)} for fanout_id in ids]
         wanted = {self.table: {"Keys": keys, "ConsistentRead": True}}
-        items = batch_get.rows(self.client, wanted)[self.table]
+        items = dynamodb.rows(self.client, wanted)[self.table]
         return {**dict.fromkeys(ids), **{get_text(item, "fanout_id"): item for item in items}}
 
     def stalled(self) -> int:
         """How many fan-outs have stalled."""
-        pages = scans.pages(
+        pages = dynamodb.pages(
             self.client, TableName=self.table, IndexName=GIVEN_UP.name, Select="COUNT"
         )
         return sum(page["Count"] for page in pages)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fanfold import clock, cursor, times
+from fanfold.aws.dynamodb import transact
 from fanfold.aws.items import binaries, expressions, get_number, number, text, texts
-from fanfold.aws.transactions import transact
 from fanfold.cursor import Cursor
 from fanfold.errors import Contended, MuteOvertaken, TooManyMutes
 from fanfold.ids import is_id

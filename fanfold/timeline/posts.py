@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fanfold import times
+from fanfold.aws.dynamodb import update_or_read
 from fanfold.aws.items import Item, expressions, get_number, get_text, number, text
-from fanfold.aws.updates import update_or_read
 from fanfold.errors import EditOvertaken, NoPost, PostRetracted, RefIdTaken
 from fanfold.ids import sort_key, split_sort_key
 from fanfold.names import EXPIRES_AT

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fanfold import rates
+from fanfold.aws.dynamodb import update_or_read
 from fanfold.aws.items import Item, Value, binaries, expressions, get_number, get_text, number, text
-from fanfold.aws.updates import update_or_read
 from fanfold.rates import Rate
 from fanfold.timeline.marks import NO_CHANGE, Change, Reader
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from fanfold import names
-from fanfold.aws import batch_get
+from fanfold.aws import dynamodb
 from fanfold.aws.items import get_text, text
 from fanfold.fanout.row import Fanout
 from fanfold.follows import ring
@@ -185,7 +185,7 @@ class StackReading:
         table, key = settings.timelines_table, text(row.sort_key)
         keys = [{"user_id": text(user), "sort_key": key} for _, user in sample.followers]
         wanted = {table: {"Keys": keys, "ProjectionExpression": "user_id"}}
-        items = batch_get.rows(self.deployment.client("dynamodb"), wanted)[table]
+        items = dynamodb.rows(self.deployment.client("dynamodb"), wanted)[table]
         having = {get_text(item, "user_id") for item in items}
         self.spent.read_units += len(sample.followers) / 2
         cells = [-1] * CELLS

@@ -61,7 +61,7 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("queues", "retries", "letters"),
         ("dead_letters", "cli_dlq", "cli_drop", "sweep"),
     ),
-    "fanfold/aws/batch_get": (("lookup",), ("sweep",)),
+    "fanfold/aws/dynamodb": (("lookup",), ("sweep",)),
     "fanfold/json_text": (("json_text", "intake", "messages"), ("json", "publish", "cli_drop")),
     "fanfold/messages": (("messages", "plan"), ("dead_letters", "pipeline", "cli_dlq")),
     "functions": (("worker",), _WORKER),
@@ -132,7 +132,7 @@ MODULES = (
         f"fanfold/channels/{name}.py"
         for name in ("cleanup", "delivery", "following", "parts", "reading", "union", "windows")
     ),
-    *(f"fanfold/aws/{name}.py" for name in ("batch_get", "dead_letters", "queues", "retries")),
+    *(f"fanfold/aws/{name}.py" for name in ("dead_letters", "dynamodb", "queues", "retries")),
     "fanfold/json_text.py",
     "fanfold/messages.py",
     *(f"functions/{name}.py" for name in ("_worker", "deliver", "plan", "relate", "sweep")),

@@ -14,9 +14,9 @@ from fanfold.aws.answers import refusal
 from fanfold.aws.connections import DYNAMODB, LAMBDA, SQS, Connections, OfThreads
 from fanfold.aws.curl import Client
 from fanfold.aws.dead_letters import DeadLetterQueue
+from fanfold.aws.dynamodb import transact
 from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.aws.retries import is_throttle, is_transient
-from fanfold.aws.transactions import transact
 from tests.wire.conftest import connections_to, environment
 from tests.wire.server import CLOSE, SILENCE, Call, Reply, Server, reply
 from tests.wire.server import refusal as refused

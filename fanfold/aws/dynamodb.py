@@ -1,0 +1,102 @@
+"""Calls of DynamoDB that several stores make in the same way, through either library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fanfold import clock
+from fanfold.aws.items import Item
+from fanfold.errors import TryLater
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+# BatchGetItem leaves keys unprocessed when it is throttled, or when the answer would exceed 16 MB.
+# They are asked for again with jitter, for 3 s at most: a message that fails comes again after
+# minutes, so giving up early would help nobody.
+ATTEMPTS = 6
+BACKOFF_SECONDS = 0.1
+# Reasons that say that somebody else has changed an item, or is doing so.
+_CONTENDED = frozenset({"None", "ConditionalCheckFailed", "TransactionConflict"})
+
+
+def rows(
+    client: DynamoDBClient, wanted: Mapping[str, Any], answer: Any = None
+) -> dict[str, list[Item]]:
+    """The rows of several tables, by table; `wanted` is what BatchGetItem takes, with 100 keys.
+
+    `answer` is that to its first call, if the caller has made it beside others. Raises `TryLater`
+    if keys stay unprocessed: that does not mean that they are missing.
+    """
+    found: dict[str, list[Item]] = {table: [] for table in wanted}
+    left = dict(wanted)
+    for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+        while left:
+            answer = answer or client.batch_get_item(RequestItems=left)
+            items = answer["Responses"]
+            for table in items:
+                found[table] += items[table]
+            unprocessed = answer.get("UnprocessedKeys", {})
+            answer = None
+            left = {
+                table: {**wanted[table], "Keys": unprocessed[table]["Keys"]}
+                for table in unprocessed
+            }
+            if not any(items.values()):
+                break  # throttled; a large answer in parts needs no pause
+        if not left:
+            return found
+    keys = sum(len(each["Keys"]) for each in left.values())
+    raise TryLater(f"{keys} rows of {', '.join(left)} could not be read.")
+
+
+def pages(client: DynamoDBClient, **request: Any) -> Iterator[Any]:
+    """The answers to a Scan, page after page, each as large as its `Limit` or 1 MB.
+
+    A page may be empty and not the last one.
+    """
+    more: Any = {}
+    while True:
+        page = client.scan(**request, **more)
+        yield page
+        if not page.get("LastEvaluatedKey"):
+            return
+        more = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+
+
+def update_or_read(
+    client: DynamoDBClient, table: str, key: Item, update: dict[str, Any]
+) -> Item | None:
+    """Update a row; if the condition refuses that, return the row, or an empty one.
+
+    `update` has the expressions. Raises the other errors of `update_item`.
+    """
+    try:
+        client.update_item(
+            TableName=table,
+            Key=key,
+            **update,
+            ReturnValuesOnConditionCheckFailure="ALL_OLD",  # saves a read
+        )
+    except client.exceptions.ConditionalCheckFailedException as refused:
+        response: Any = refused.response
+        row: Item = response.get("Item", {})
+        return row
+    return None
+
+
+def transact(client: DynamoDBClient, actions: Sequence[Any]) -> list[str]:
+    """Write all of the actions or nothing; returns why not, by action: `None` where it would do.
+
+    Nothing is returned if all was written. Raises if anything else than a condition or a conflict
+    was in the way.
+    """
+    try:
+        client.transact_write_items(TransactItems=actions)
+    except client.exceptions.TransactionCanceledException as cancelled:
+        reasons = [reason.get("Code", "") for reason in cancelled.response["CancellationReasons"]]
+        if not _CONTENDED.issuperset(reasons):
+            raise
+        return reasons
+    return []
