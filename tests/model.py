@@ -154,7 +154,7 @@ def attached(account: Account) -> Iterator[None]:
 class Client:
     """The product's client, of which a test may replace methods, as of boto3's."""
 
-    def __init__(self, service: Service, attempts: int = retries.ATTEMPTS) -> None:
+    def __init__(self, service: Service, attempts: int = retries.CALL.attempts) -> None:
         self.__dict__["plain"] = curl.Client(curl.of_threads(service), attempts)
 
     def __getattr__(self, name: str) -> Any:
@@ -192,7 +192,7 @@ def failing_as_libcurl() -> Iterator[None]:
 
 
 @cache
-def _dynamodb(attempts: int = retries.ATTEMPTS) -> Client:
+def _dynamodb(attempts: int = retries.CALL.attempts) -> Client:
     return Client(DYNAMODB, attempts)
 
 

@@ -14,7 +14,7 @@ from botocore.exceptions import ConnectionError, HTTPClientError
 
 from fanfold.aws.retries import (
     AT_A_TIME,
-    ATTEMPTS,
+    CALL,
     CONNECT_TIMEOUT_SECONDS,
     READ_TIMEOUT_SECONDS,
 )
@@ -42,16 +42,16 @@ def _config(attempts: int, connections: int) -> Config:
 
 
 @cache
-def dynamodb(attempts: int = ATTEMPTS, connections: int = CONNECTIONS) -> DynamoDBClient:
+def dynamodb(attempts: int = CALL.attempts, connections: int = CONNECTIONS) -> DynamoDBClient:
     """The DynamoDB client of this process; with `attempts=1` for code that retries by itself."""
     return boto3.client("dynamodb", config=_config(attempts, connections))
 
 
 @cache
 def sqs() -> SQSClient:
-    return boto3.client("sqs", config=_config(ATTEMPTS, CONNECTIONS))
+    return boto3.client("sqs", config=_config(CALL.attempts, CONNECTIONS))
 
 
 @cache
 def lambda_() -> LambdaClient:
-    return boto3.client("lambda", config=_config(ATTEMPTS, CONNECTIONS))
+    return boto3.client("lambda", config=_config(CALL.attempts, CONNECTIONS))

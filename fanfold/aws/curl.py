@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_sqs import SQSClient
 
-# Between two attempts of a call.
-BACKOFF_SECONDS = 0.1
-
 
 class Calling(Protocol):
     """Connections, of one thread or of whichever calls."""
@@ -50,7 +47,7 @@ class Client:
     """
 
     connections: Calling
-    attempts: int = retries.ATTEMPTS
+    attempts: int = retries.CALL.attempts
     exceptions: Exceptions = field(default_factory=Exceptions)
 
     get_item = _method("GetItem")
@@ -79,7 +76,7 @@ class Client:
         """The answers to calls, such as `Query`, that are made at the same time."""
         bodies = [(operation, encode(request)) for operation, request in calls]
         answers: dict[int, dict[str, Any]] = {}
-        for attempt in clock.tries(self.attempts, BACKOFF_SECONDS):
+        for attempt in clock.tries(self.attempts, retries.CALL.backoff_seconds):
             left = [number for number in range(len(calls)) if number not in answers]
             # What broke one connection may have broken the other open ones.
             results = self.connections.call([bodies[each] for each in left], fresh=attempt > 0)
@@ -109,7 +106,7 @@ def of_threads(service: Service) -> OfThreads:
 
 
 @cache
-def dynamodb(attempts: int = retries.ATTEMPTS) -> DynamoDBClient:
+def dynamodb(attempts: int = retries.CALL.attempts) -> DynamoDBClient:
     """The DynamoDB client of this process; with `attempts=1` for code that retries by itself."""
     return cast("DynamoDBClient", Client(of_threads(DYNAMODB), attempts))
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fanfold import clock
 from fanfold.aws.items import Item
+from fanfold.aws.retries import BATCH, DEADLINE_SECONDS, STEP, is_transient
 from fanfold.errors import TryLater
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-# BatchGetItem leaves keys unprocessed when it is throttled, or when the answer would exceed 16 MB.
-# They are asked for again with jitter, for 3 s at most: a message that fails comes again after
-# minutes, so giving up early would help nobody.
-ATTEMPTS = 6
-BACKOFF_SECONDS = 0.1
+T = TypeVar("T")
+
 # Reasons that say that somebody else has changed an item, or is doing so.
 _CONTENDED = frozenset({"None", "ConditionalCheckFailed", "TransactionConflict"})
 
@@ -26,12 +24,13 @@ def rows(
 ) -> dict[str, list[Item]]:
     """The rows of several tables, by table; `wanted` is what BatchGetItem takes, with 100 keys.
 
-    `answer` is that to its first call, if the caller has made it beside others. Raises `TryLater`
-    if keys stay unprocessed: that does not mean that they are missing.
+    `answer` is that to its first call, if the caller has made it beside others. DynamoDB leaves
+    keys unprocessed when it throttles, or when the answer would exceed 16 MB. Raises `TryLater` if
+    they stay so: that does not mean that they are missing.
     """
     found: dict[str, list[Item]] = {table: [] for table in wanted}
     left = dict(wanted)
-    for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+    for _ in clock.tries(*BATCH):
         while left:
             answer = answer or client.batch_get_item(RequestItems=left)
             items = answer["Responses"]
@@ -100,3 +99,30 @@ def transact(client: DynamoDBClient, actions: Sequence[Any]) -> list[str]:
             raise
         return reasons
     return []
+
+
+class Deadline:
+    """The end of one operation of many short calls: none begins after it, and each is retried."""
+
+    def __init__(self, sentence: str) -> None:
+        """`sentence` says what was too slow."""
+        self._at, self._sentence = clock.monotonic() + DEADLINE_SECONDS, sentence
+
+    def check(self) -> None:
+        """Raise `TryLater` if the deadline has passed."""
+        if clock.monotonic() >= self._at:
+            raise TryLater(self._sentence)
+
+    def retry(self, call: Callable[[], T]) -> T:
+        """Repeat an idempotent call after transient errors; raises `TryLater` at the deadline."""
+        reason = None
+        for _ in clock.tries(*STEP):
+            if clock.monotonic() >= self._at:
+                break
+            try:
+                return call()
+            except Exception as error:
+                if not is_transient(error):
+                    raise
+                reason = error
+        raise TryLater(self._sentence) from reason

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fanfold import clock
-from fanfold.aws.retries import for_each
+from fanfold.aws.retries import STEP, for_each
 from fanfold.errors import Unsent
 from fanfold.messages import Message
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 MAX_BATCH = 10
 # SQS's limit.
 MAX_DELAY_SECONDS = 900
-# Of the entries that SendMessageBatch returns as failed, with jitter between the attempts.
-ATTEMPTS = 4
-BACKOFF_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class WorkQueue:
             }
             for number, message in enumerate(messages)
         ]
-        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+        for _ in clock.tries(*STEP):
             answer = self.client.send_message_batch(QueueUrl=self.url, Entries=left)
             # SQS answers 200 although entries have failed.
             failed = {entry["Id"] for entry in answer.get("Failed", [])}

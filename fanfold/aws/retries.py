@@ -6,7 +6,7 @@ It imports neither library, because functions that must start fast import it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from fanfold.errors import Unanswered, Unsent
 
@@ -19,9 +19,28 @@ R = TypeVar("R")
 # DynamoDB answers in milliseconds; a connection that is silent for seconds is dead.
 CONNECT_TIMEOUT_SECONDS = 1
 READ_TIMEOUT_SECONDS = 2
-# One retry: an unanswered call takes 6 s at most, of the 10 s that an HTTP function has.
-ATTEMPTS = 2
-SLOWEST_CALL_SECONDS = ATTEMPTS * (CONNECT_TIMEOUT_SECONDS + READ_TIMEOUT_SECONDS)
+
+
+class Tries(NamedTuple):
+    """How often something is tried, and the bound of the first pause (`clock.tries`)."""
+
+    attempts: int
+    backoff_seconds: float
+
+
+# One call, repeated by its client. With one retry, an unanswered call takes 6 s at most, of the
+# 10 s that an HTTP function has.
+CALL = Tries(2, 0.1)
+SLOWEST_CALL_SECONDS = CALL.attempts * (CONNECT_TIMEOUT_SECONDS + READ_TIMEOUT_SECONDS)
+# One step of a request or a message, where a table throttles or others change the same row. The
+# pauses last 1.6 s at most, because a reader may wait, and the door has 10 s. A step that contends
+# fails only for a user who clicks faster than that.
+STEP = Tries(6, 0.05)
+# What a batch leaves unprocessed, in a worker. The pauses last 3.1 s at most: the message comes
+# again only after minutes, so giving up early would help nobody.
+BATCH = Tries(6, 0.1)
+# Of many steps for one edge. RELATE takes over afterwards: its message was sent before the first.
+DEADLINE_SECONDS = 3.0
 
 # Concurrent calls of one task, such as pages of a ring or batches of messages.
 AT_A_TIME = 16

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from fanfold import clock
-from fanfold.aws.retries import is_transient
+from fanfold.aws.retries import BATCH, is_transient
 from fanfold.channels.head import partition_of
 from fanfold.errors import TryLater
 from fanfold.timeline.entries import Entries, Entry
-
-# A throttled entry is put again with jitter, for 3 s at most; then the message comes again.
-ATTEMPTS = 6
-BACKOFF_SECONDS = 0.1
 
 
 def put(entries: Entries, entry: Entry) -> None:
@@ -20,7 +16,7 @@ def put(entries: Entries, entry: Entry) -> None:
     `TryLater` if the table goes on refusing it.
     """
     channel = [partition_of(entry.publisher_id)]
-    for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+    for _ in clock.tries(*BATCH):
         try:
             if not entries.push(entry, channel):
                 return

@@ -20,7 +20,7 @@ from cachetools import TTLCache
 
 from fanfold import clock, names, times
 from fanfold.aws.items import MAX_PUTS
-from fanfold.aws.retries import is_throttle, is_transient
+from fanfold.aws.retries import STEP, is_throttle, is_transient
 from fanfold.errors import TryLater
 from fanfold.follows.relation import Follow
 from fanfold.ids import split_sort_key
@@ -41,10 +41,6 @@ LATE_MS = 60_000
 POSTS_WHEN_LATE = 10
 # The shortest delay of a message to reconcile a relation.
 SETTLE_MS = names.API.settled_seconds * 1000
-# Rounds over the entries that are not yet written. With jitter, the pauses between them last 1.6 s
-# at most; then the order comes again.
-ATTEMPTS = 6
-BACKOFF_SECONDS = 0.05
 # A page is remembered no longer, so that it brings few posts that were retracted meanwhile, and
 # none for readers who do not look at posts. In a rush of follows that is one read for hundreds.
 PAGE_SECONDS = 5
@@ -220,7 +216,7 @@ class Backfilling:
             held = self._held(follow.user_id, wanted)
             wanted = [entry for entry in wanted if entry.sort_key not in held]
         left = wanted
-        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+        for _ in clock.tries(*STEP):  # rounds over what is not yet written
             left = list(self._unwritten(follow.user_id, left, pace, stop_at))
             if not left:
                 return len(wanted)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from fanfold import clock
+from fanfold.aws.retries import STEP
 from fanfold.errors import Contended
-from fanfold.follows.follow import ATTEMPTS, BACKOFF_SECONDS, Following
+from fanfold.follows.follow import Following
 from fanfold.follows.relation import Follow, granted
 
 # TransactWriteItems takes 100 actions; one is the count of the user's follows.
@@ -66,7 +67,7 @@ class BulkFollowing:
 
     def _follow_group(self, user_id: str, publisher_ids: Sequence[str]) -> int:
         unseen = {each: Follow(user_id=user_id, publisher_id=each) for each in publisher_ids}
-        for attempt in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+        for attempt in clock.tries(*STEP):
             # Most follows of an import are new: the first attempt assumes that no rows exist.
             seen = {**unseen, **self._rows(user_id)} if attempt else unseen
             now = clock.now_ms()

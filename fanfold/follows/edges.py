@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from fanfold.aws.dynamodb import Deadline
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.levels import Growing, Levels
-from fanfold.follows.patience import check, new_deadline, retry_until
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Edges:
         """
         deadline, searched = new_deadline(), -1
         for level_of in (self.levels.remembered, self.levels.current):
-            top = retry_until(deadline, partial(level_of, publisher_id))
+            top = deadline.retry(partial(level_of, publisher_id))
             for level in range(top, searched, -1):
                 read = partial(self.edges_table.version, publisher_id, follower_id, level=level)
-                found = retry_until(deadline, read)
+                found = deadline.retry(read)
                 if found is not None and found >= version:
                     return False
             searched = max(searched, top)
@@ -68,13 +68,13 @@ class Edges:
 
         def found_at(level: int, left: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
             asked = [(*edge, level) for edge in left]
-            return retry_until(deadline, partial(self.edges_table.versions, asked))
+            return deadline.retry(partial(self.edges_table.versions, asked))
 
         # Nearly all publishers have one shard: their level is read only if an edge is missing.
         found = found_at(0, edges)
         left = [edge for edge in edges if edge not in found]
         tops = {
-            publisher_id: retry_until(deadline, partial(self.levels.remembered, publisher_id))
+            publisher_id: deadline.retry(partial(self.levels.remembered, publisher_id))
             for publisher_id in sorted({edge[0] for edge in left})
         }
         for level in range(1, max(tops.values(), default=0) + 1):
@@ -89,8 +89,7 @@ class Edges:
         leaves unprocessed is put one by one. Raises `TryLater`, as `put` does.
         """
         placed = [
-            (*edge, retry_until(new_deadline(), partial(self.levels.to_write, edge[0])))
-            for edge in edges
+            (*edge, new_deadline().retry(partial(self.levels.to_write, edge[0]))) for edge in edges
         ]
         left = self.edges_table.put_all(placed)
         for publisher_id, follower_id, version, level in placed:
@@ -108,7 +107,7 @@ class Edges:
         flat: list[tuple[str, str, int]] = []
         high: list[tuple[str, str, int]] = []
         for edge in edges:
-            top = retry_until(new_deadline(), partial(self.levels.highest, edge[0]))
+            top = new_deadline().retry(partial(self.levels.highest, edge[0]))
             (high if top else flat).append(edge)
         self.put_all(flat)
         for publisher_id, follower_id, version in high:
@@ -128,14 +127,14 @@ class Edges:
                 self.edges_table.remove(publisher_id, follower_id, version=version, level=level)
 
         deadline = new_deadline()
-        top = retry_until(deadline, partial(self.levels.current, publisher_id))
+        top = deadline.retry(partial(self.levels.current, publisher_id))
         for level in range(top + 1):
-            retry_until(deadline, partial(remove, level))
+            deadline.retry(partial(remove, level))
 
-    def _put(self, publisher_id: str, follower_id: str, version: int, deadline: float) -> None:
+    def _put(self, publisher_id: str, follower_id: str, version: int, deadline: Deadline) -> None:
         def put() -> int:
-            level = self.levels.to_write(publisher_id, deadline=deadline)
-            check(deadline)
+            level = self.levels.to_write(publisher_id, check=deadline.check)
+            deadline.check()
             try:
                 self.edges_table.put(publisher_id, follower_id, version=version, level=level)
             except Exception as error:
@@ -143,4 +142,9 @@ class Edges:
                 raise
             return level
 
-        self.growing.accepted(publisher_id, retry_until(deadline, put))
+        self.growing.accepted(publisher_id, deadline.retry(put))
+
+
+def new_deadline() -> Deadline:
+    """The end of one operation on edges that begins now."""
+    return Deadline("The followers table takes this follow too slowly; try again in a moment.")

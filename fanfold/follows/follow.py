@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fanfold import clock, cursor
 from fanfold.aws.queues import WorkQueue
-from fanfold.aws.retries import is_transient
+from fanfold.aws.retries import STEP, is_transient
 from fanfold.cursor import Cursor
 from fanfold.errors import Contended, FanfoldError, TooOften, TryLater
-from fanfold.follows.edges import Edges
+from fanfold.follows.edges import Edges, new_deadline
 from fanfold.follows.follows_table import FollowsTable, too_many
-from fanfold.follows.patience import check, new_deadline
 from fanfold.follows.relation import Follow, granted, may_be_new
 from fanfold.ids import is_id
 from fanfold.messages import BackfillRelation, Message, ReconcileRelation
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
     from fanfold.names import Function
     from fanfold.settings import Settings
 
-# An attempt fails if the row changes while it runs, so all fail only for a user who clicks faster
-# than that. The pauses last 1.5 s at most: a reader waits, and the door has 10 s.
-ATTEMPTS = 6
-BACKOFF_SECONDS = 0.05
 # Rows read for one page of follows: many at a time, because tombstones are among them, but at most
 # ten times, because a user with thousands of tombstones would use up the door's 10 s.
 PAGE = 200
@@ -117,7 +112,7 @@ class Following:
         return done
 
     def _note_channel(self, row: Follow) -> None:
-        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+        for _ in clock.tries(*STEP):
             if self.follows.note_channel(row, now_ms=clock.now_ms()):
                 return
             row = self.follows.get(row.user_id, row.publisher_id)
@@ -130,7 +125,7 @@ class Following:
         """
         deadline = new_deadline()
         row, has_put = self.follows.get(user_id, publisher_id), False
-        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+        for _ in clock.tries(*STEP):
             if not row.is_active:
                 self.edges.remove(publisher_id, user_id, version=row.version)
             elif is_new:
@@ -142,7 +137,7 @@ class Following:
             if now.version == row.version:
                 return Reconciled(now, has_put and now.is_active)
             row = now
-            check(deadline)
+            deadline.check()
         raise _contended(user_id, publisher_id)
 
     def list(
@@ -174,7 +169,7 @@ class Following:
         self, wanted: bool, user_id: str, publisher_id: str, asked_at: int, *, by_message: bool
     ) -> Follow:
         is_sent = False
-        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+        for _ in clock.tries(*STEP):
             seen = self.follows.get(user_id, publisher_id)
             now = clock.now_ms()
             target = granted(seen, wanted, asked_at=asked_at, by_message=by_message, now=now)

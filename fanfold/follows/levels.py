@@ -21,7 +21,6 @@ from cachetools import TTLCache
 
 from fanfold import clock
 from fanfold.aws.retries import is_throttle, is_transient, throttling_reasons
-from fanfold.follows.patience import check
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import HOT_KEY_RANGE, SAMPLE, NotGrown, Shards, grown
 
@@ -52,19 +51,19 @@ class Levels:
             self._own.clear()
             self._static.clear()
 
-    def to_write(self, publisher_id: str, *, deadline: float = math.inf) -> int:
+    def to_write(self, publisher_id: str, *, check: Callable[[], None] = lambda: None) -> int:
         """The level to write at: the static one, or the publisher's own.
 
         Never higher than the publisher's own level in its row: a static level that is higher is
-        committed there first. Raises `TryLater` at the deadline.
+        committed there first. `check` runs before each call but the first, and may raise.
         """
         static = self.static()
-        check(deadline)
+        check()
         own = self.remembered(publisher_id)
         if static is None:
             return own
         if own < static:
-            check(deadline)
+            check()
             own = self.publishers.raise_to(publisher_id, static, now_ms=clock.now_ms())
             self.remember(publisher_id, own)
         return static

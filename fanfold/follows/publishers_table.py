@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fanfold import clock
 from fanfold.aws.items import Item, expressions, get_number, number, text
+from fanfold.aws.retries import STEP
 from fanfold.errors import TryLater
 from fanfold.follows.sharding import WINDOW_SECONDS, Growth, Shards, raised
 from fanfold.settings import HIGHEST_LEVEL
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
 
 # Tolerated clock skew: one minute.
 FAR_WINDOWS = 60 // WINDOW_SECONDS
-# Raising a level fails only if the publisher grows during each of these attempts.
-ATTEMPTS = 5
 # The key of the row that applies to all publishers; an id cannot contain '#'.
 ALL = "#all"
 
@@ -88,7 +88,7 @@ class PublishersTable:
 
         Raises `TryLater` if others keep changing it.
         """
-        for _ in range(ATTEMPTS):
+        for _ in clock.tries(*STEP):  # one fails only if the publisher grows meanwhile
             seen = self.shards(publisher_id)
             if seen.level >= level:
                 return seen.level

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fanfold import clock, times
+from fanfold.aws.retries import STEP
 from fanfold.errors import Contended
 from fanfold.ids import sort_key
 from fanfold.timeline.readers import Readers
-
-# An attempt fails while a follow, an unfollow or a mute of the same user is written.
-ATTEMPTS = 5
-BACKOFF_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -27,7 +24,8 @@ class Marking:
         high would hide what is unread until then, and nothing could lower it. Raises `Contended`.
         """
         marker = sort_key(times.to_text(min(published_at, now)), ref_id)
-        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+        # An attempt fails while a follow, an unfollow or a mute of the same user is written.
+        for _ in clock.tries(*STEP):
             stored = self.readers.raise_marker(user_id, marker)
             if stored is not None:
                 return stored

@@ -15,15 +15,12 @@ from typing import Any, NamedTuple
 from fanfold import clock, cursor, times
 from fanfold.aws.dynamodb import transact
 from fanfold.aws.items import binaries, expressions, get_number, number, text, texts
+from fanfold.aws.retries import STEP
 from fanfold.cursor import Cursor
 from fanfold.errors import Contended, MuteOvertaken, TooManyMutes
 from fanfold.ids import is_id
 from fanfold.timeline import marks
 from fanfold.timeline.readers import Readers
-
-# An attempt fails while another request changes one of the rows.
-ATTEMPTS = 6
-BACKOFF_SECONDS = 0.05
 
 
 class _Names(NamedTuple):
@@ -62,7 +59,7 @@ class Mutes:
 
     def _change(self, user_id: str, publisher_id: str, verb: str, asked_at: int) -> None:
         mark: Any = {verb: {"muted": binaries([marks.hash_of(publisher_id)])}}
-        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+        for _ in clock.tries(*STEP):  # one fails while another request changes a row
             seen = self._names(user_id)
             if seen.asked_at > asked_at + times.OVERTAKEN_MS:
                 raise MuteOvertaken(

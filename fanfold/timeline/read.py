@@ -9,6 +9,7 @@ from typing import Any
 from cachetools import LRUCache, TTLCache
 
 from fanfold import clock, times
+from fanfold.aws.retries import STEP
 from fanfold.errors import TryLater
 from fanfold.ids import split_sort_key
 from fanfold.json_text import Verbatim
@@ -26,10 +27,6 @@ CACHE_SECONDS = 5
 CACHE_POSTS = 2_000
 # Retractions are final, so they are cached for the container's life; at 250 bytes each, 5 MB.
 CACHE_RETRACTED = 20_000
-# Calls of BatchGetItem for the same entries, with jitter between them: one may leave keys
-# unprocessed.
-ATTEMPTS = 5
-BACKOFF_SECONDS = 0.04
 
 _DAY_MS = 24 * 60 * 60 * 1000
 
@@ -97,7 +94,7 @@ class Hydration:
         found: dict[str, dict[str, Any]] = {}
         if not unread:
             return found
-        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+        for _ in clock.tries(*STEP):  # a call may leave keys unprocessed
             posts, left = self.posts.get(unread)
             for ref_id in unread.keys() - left:
                 for entry in unread.pop(ref_id):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fanfold import clock, times
+from fanfold.aws.retries import STEP
 from fanfold.errors import TryLater
 from fanfold.timeline import marks
 from fanfold.timeline.entries import Entries, Entry, found
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
 
         def receive(self, answer: Mapping[str, Any]) -> None: ...
 
-
-# Calls of BatchGetItem for the same rows, with jitter between them.
-ATTEMPTS = 5
-BACKOFF_SECONDS = 0.04
 
 # Which of these publishers a user follows, read consistently, and which could not be read.
 Followed: TypeAlias = Callable[[str, Collection[str]], tuple[set[str], set[str]]]
@@ -163,7 +160,7 @@ class PageFilter:
     def _followed(self, publisher_ids: set[str]) -> set[str]:
         followed: set[str] = set()
         left = publisher_ids
-        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+        for _ in clock.tries(*STEP):
             if left:
                 more, left = self._visibility.followed(self.user_id, left)
                 followed |= more

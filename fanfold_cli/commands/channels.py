@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from fanfold import clock
+from fanfold.aws.retries import STEP
 from fanfold.channels.head import MARGIN_DAYS, MOST, Head, readable_until
 from fanfold.channels.head_table import HeadTable
 from fanfold.channels.known_head import HEAD_SECONDS
@@ -37,9 +38,6 @@ from fanfold_cli.terminal import (
     print_result,
     say,
 )
-
-# Adding a channel fails only if another one is added during each of these attempts.
-ATTEMPTS = 5
 
 app = typer.Typer(
     help=f"List, add or demote channels: shared timelines, each of one publisher; at most {MOST}.",
@@ -150,7 +148,7 @@ def _check_room(head: Head, publisher: str) -> None:
 
 def _add(heads: HeadTable, seen: Head, publisher: str, *, followers: int) -> Head:
     """The head with an active channel of the publisher, whoever has added it."""
-    for _ in range(ATTEMPTS):
+    for _ in clock.tries(*STEP):
         added = heads.add(publisher, seen, followers=followers)
         if added:
             return added
@@ -163,7 +161,7 @@ def _add(heads: HeadTable, seen: Head, publisher: str, *, followers: int) -> Hea
 
 def _demote(heads: HeadTable, publisher: str, *, until: int) -> Head:
     """The head without an active channel of the publisher, whoever has demoted it."""
-    for _ in range(ATTEMPTS):
+    for _ in clock.tries(*STEP):
         # Refused if another has demoted it meanwhile, or our own update was repeated.
         head = heads.demote(publisher, until=until) or heads.get()
         if state_of(head, publisher) != ACTIVE:

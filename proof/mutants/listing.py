@@ -102,7 +102,6 @@ MODULES = (
             "followers",
             "follows_table",
             "levels",
-            "patience",
             "publishers_table",
             "relation",
             "ring_reader",

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fanfold import names
+from fanfold.aws.retries import STEP
 from fanfold.errors import Unsent
-from fanfold.follows.patience import ATTEMPTS
 from functions import relate
 from tests.service import Json, System, error
 
@@ -114,7 +114,7 @@ def test_a_follow_whose_edge_is_left_to_relate_is_looked_at_twice_all_the_same(
 ) -> None:
     post(system, "one")
     throttled = error("ProvisionedThroughputExceededException")
-    fail_first(system.edge_client, "put_item", [throttled] * ATTEMPTS)
+    fail_first(system.edge_client, "put_item", [throttled] * STEP.attempts)
     assert system.follow("bob").status == 503
     assert orders(system) == []
     system.clock.advance(names.API.settled_seconds)

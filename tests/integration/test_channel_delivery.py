@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from fanfold import names
-from fanfold.channels import delivery, put
+from fanfold.aws.retries import BATCH
+from fanfold.channels import delivery
 from fanfold.channels.delivery import Choice
 from fanfold.channels.head import MOST, Channel, Head, partition_of
 from fanfold.channels.head_table import HeadTable
@@ -288,9 +289,9 @@ def test_an_entry_that_stays_throttled_fails_the_message_and_counts_nothing(
     system: System, fail_first: FailFirst
 ) -> None:
     published(system, FOLLOWERS)
-    calls = fail_first(system.dynamodb, "batch_write_item", [THROTTLE] * put.ATTEMPTS)
+    calls = fail_first(system.dynamodb, "batch_write_item", [THROTTLE] * BATCH.attempts)
     assert len(system.take(order(system))) == 1
-    assert len(calls) == put.ATTEMPTS
+    assert len(calls) == BATCH.attempts
     assert (system.ledger().state, system.reached(), seq(system)) == ("queued", [], 0)
     assert system.take(order(system, receives=2)) == []
     assert_in_channel(system)

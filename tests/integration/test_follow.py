@@ -14,11 +14,11 @@ import pytest
 
 from fanfold import names
 from fanfold.aws.items import get_number
+from fanfold.aws.retries import STEP
 from fanfold.errors import TryLater
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import row_key
-from fanfold.follows.patience import ATTEMPTS
 from fanfold.follows.relation import Follow
 from functions import plan
 from functions._worker import Received
@@ -310,7 +310,7 @@ def test_unprocessed_edges_are_written_again_or_raise_try_later(
     users = [f"user-{number}" for number in range(8)]
     following.edges.put_all(("ada", user, 1) for user in users)
     assert system.edges() == users
-    fail_first(system.edge_client, "put_item", [error("ThrottlingException")] * ATTEMPTS)
+    fail_first(system.edge_client, "put_item", [error("ThrottlingException")] * STEP.attempts)
     with pytest.raises(TryLater):
         following.edges.put_all(("grace", user, 1) for user in users)
 

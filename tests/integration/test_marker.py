@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fanfold import times
-from fanfold.timeline.marker import ATTEMPTS
+from fanfold.aws.retries import STEP
 from tests.service import AT, AT_MS, Answer, System, error
 
 FailFirst = Callable[..., list[Any]]
@@ -62,10 +62,10 @@ def test_a_time_in_the_future_becomes_that_of_the_request(system: System) -> Non
 def test_a_transaction_in_the_way_is_waited_for(system: System, fail_first: FailFirst) -> None:
     response: Any = error("TransactionConflictException").response
     conflict = system.dynamodb.exceptions.TransactionConflictException(response, "UpdateItem")
-    calls = fail_first(system.dynamodb, "update_item", [conflict] * (ATTEMPTS - 1))
+    calls = fail_first(system.dynamodb, "update_item", [conflict] * (STEP.attempts - 1))
     assert put(system, AT).body == marker(0)
-    assert len(calls) == ATTEMPTS
-    fail_first(system.dynamodb, "update_item", [conflict] * ATTEMPTS)
+    assert len(calls) == STEP.attempts
+    fail_first(system.dynamodb, "update_item", [conflict] * STEP.attempts)
     answer = put(system, AT)
     assert (answer.status, answer.slug) == (429, "too-many-requests")
 

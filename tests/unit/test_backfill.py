@@ -11,9 +11,10 @@ from botocore.exceptions import ClientError
 
 from fanfold import clock as product_clock
 from fanfold import names, times
+from fanfold.aws.retries import STEP
 from fanfold.errors import TryLater
 from fanfold.fanout.pacing import FIRST_SHARE, Pace
-from fanfold.follows.backfill import ATTEMPTS, Backfilling, NewestPosts
+from fanfold.follows.backfill import Backfilling, NewestPosts
 from fanfold.follows.relation import FOLLOWED, Follow
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.outbox import Outbox
@@ -267,7 +268,7 @@ def test_a_table_that_goes_on_refusing_lets_the_order_come_again(world: World) -
     with pytest.raises(TryLater, match="it comes again"):
         world.first()
     assert world.timeline() == posts[5:], "what was written stays"
-    assert len(world.batches) == 1 + ATTEMPTS
+    assert len(world.batches) == 1 + STEP.attempts
     world.refusals = []
     world.first(redelivered=True)
     assert world.timeline() == posts

@@ -15,11 +15,11 @@ import pytest
 from cachetools import TTLCache
 
 from fanfold import clock
+from fanfold.aws.retries import DEADLINE_SECONDS, STEP
 from fanfold.errors import TryLater, Unanswered
 from fanfold.follows import publishers_table
 from fanfold.follows.edges import Edges
 from fanfold.follows.levels import CHECK_SECONDS, HOT_SECONDS, LEVEL_SECONDS, Growing, Levels
-from fanfold.follows.patience import ATTEMPTS, BACKOFF_SECONDS, PATIENCE_SECONDS
 from fanfold.follows.sharding import HOT_KEY_RANGE, SAMPLE, WINDOW_SECONDS, NotGrown, Shards
 
 # A round number of windows since the epoch.
@@ -344,7 +344,7 @@ def test_transient_errors_of_a_growth_fail_no_follow(
     assert not world.notified
 
 
-# Patience
+# Deadline and retries
 
 
 def test_a_put_is_retried_with_jitter_that_doubles_and_then_raises_try_later(
@@ -352,17 +352,17 @@ def test_a_put_is_retried_with_jitter_that_doubles_and_then_raises_try_later(
 ) -> None:
     world.time.chance = 0.5
     with pytest.raises(TryLater):
-        world.put(*[COLD] * ATTEMPTS)
-    assert len(world.made("put")) == ATTEMPTS
-    assert world.time.slept == [0.5 * BACKOFF_SECONDS * 2**n for n in range(ATTEMPTS - 1)]
+        world.put(*[COLD] * STEP.attempts)
+    assert len(world.made("put")) == STEP.attempts
+    assert world.time.slept == [0.5 * STEP.backoff_seconds * 2**n for n in range(STEP.attempts - 1)]
     assert sum(world.time.slept) / 0.5 < 1.6
-    assert world.put(*[HOT] * (ATTEMPTS - 1)) == [0] * ATTEMPTS
+    assert world.put(*[HOT] * (STEP.attempts - 1)) == [0] * STEP.attempts
 
 
 # The length of a call that nobody answers (fanfold.aws.retries).
 SLOWEST = 3.0
 # A call that began just in time, and one more where a level is raised.
-LATEST = PATIENCE_SECONDS + 2 * SLOWEST
+LATEST = DEADLINE_SECONDS + 2 * SLOWEST
 
 
 def slowly(world: World, *kinds: str, failing: float) -> None:
@@ -418,16 +418,16 @@ def test_a_call_is_repeated_after_transient_errors_and_then_raises_try_later(
     world: World, operation: str, call: str
 ) -> None:
     store = world.followers if call in ("put", "read") else world.publishers
-    for errors in ([COLD, LOST], [COLD] * ATTEMPTS):
+    for errors in ([COLD, LOST], [COLD] * STEP.attempts):
         world.edges = world.container()
         world.edges.levels.to_write("edsger")  # caches the static level
         if call == "shards":
             world.edges.levels.to_write("ada")
         world.calls.clear()
         store.errors = [*errors]
-        with pytest.raises(TryLater) if len(errors) == ATTEMPTS else nullcontext():
+        with pytest.raises(TryLater) if len(errors) == STEP.attempts else nullcontext():
             getattr(world.edges, operation)("ada", "bob", version=8)
-        assert len(world.made(call)) == min(ATTEMPTS, len(errors) + 1)
+        assert len(world.made(call)) == min(STEP.attempts, len(errors) + 1)
         assert not store.errors
     assert bool(world.notified) is (call == "put")
 
@@ -510,7 +510,7 @@ def test_levels_that_cannot_be_read_are_read_again_for_a_batch(world: World) -> 
     world.publishers.errors = [COLD, LOST]
     world.edges.put_all(THREE[:1])
     assert world.made("put_all") == [("put_all", ("ada", "bob", 1, 2))]
-    world.publishers.errors = [COLD] * ATTEMPTS
+    world.publishers.errors = [COLD] * STEP.attempts
     with pytest.raises(TryLater):
         world.edges.put_all([("grace", "bob", 1)])
 
@@ -590,7 +590,7 @@ def test_a_follow_that_was_not_written_is_not_counted(world: World) -> None:
     world.throttled()
     world.calls.clear()
     with pytest.raises(TryLater):
-        world.put(*[HOT] * ATTEMPTS)
+        world.put(*[HOT] * STEP.attempts)
     assert not world.made("count")
 
 

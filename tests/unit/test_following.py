@@ -10,10 +10,11 @@ import pytest
 
 from fanfold import clock as product_clock
 from fanfold import times
+from fanfold.aws.retries import STEP
 from fanfold.errors import Contended
 from fanfold.follows import bulk_follow, follow
 from fanfold.follows.bulk_follow import BulkFollowing
-from fanfold.follows.follow import ATTEMPTS, Following
+from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.names import FOLLOWING, READERS
 from fanfold.timeline.readers import Readers
@@ -123,7 +124,7 @@ def test_a_row_that_never_holds_still_is_contended(ben: Ben) -> None:
     ben.edges.then = lambda: rows.ask_again(rows.get("ben", "ada"), now_ms=1_000)
     with pytest.raises(Contended, match="'ben' to 'ada' changed too often"):
         ben.follow("ada")
-    assert len(ben.edges.calls) == ATTEMPTS
+    assert len(ben.edges.calls) == STEP.attempts
 
 
 def test_a_list_leaves_out_tombstones_and_fills_its_pages_from_the_rows_behind(

@@ -11,12 +11,13 @@ import pytest
 from cachetools import TTLCache
 
 from fanfold import clock
+from fanfold.aws.retries import STEP
 from fanfold.errors import TryLater
 from fanfold.ids import split_sort_key
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.picking import MAX_POSTS
 from fanfold.timeline.posts import Post
-from fanfold.timeline.read import ATTEMPTS, CACHE_RETRACTED, CACHE_SECONDS, Hydration
+from fanfold.timeline.read import CACHE_RETRACTED, CACHE_SECONDS, Hydration
 
 AT = "2026-11-20T18:00:00.123Z"
 LATER = "2026-12-30T18:00:00.123Z"
@@ -141,13 +142,13 @@ def test_only_unprocessed_posts_are_asked_for_again_and_not_taken_for_deleted() 
     cached = hydration(posts)
     with pytest.raises(TryLater):
         shown(cached, "ab")
-    assert posts.asked == [set("ab"), *[{"a"}] * (ATTEMPTS - 1)]
+    assert posts.asked == [set("ab"), *[{"a"}] * (STEP.attempts - 1)]
     posts.leave = 0
     assert shown(cached, "ab") == {"a": "a!", "b": "b!"}
 
 
 def test_posts_of_the_last_attempt_are_shown() -> None:
-    posts = Posts({name: post(name) for name in "ab"}, leave=1, whole_after=ATTEMPTS - 1)
+    posts = Posts({name: post(name) for name in "ab"}, leave=1, whole_after=STEP.attempts - 1)
     assert shown(hydration(posts), "ab") == {"a": "a!", "b": "b!"}
 
 

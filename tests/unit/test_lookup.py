@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fanfold import clock, names
-from fanfold.aws import dynamodb
+from fanfold.aws.retries import BATCH
 from fanfold.aws.threads import together
 from fanfold.errors import TryLater
 from fanfold.fanout.ledger import Ledger
@@ -83,4 +83,4 @@ def test_rows_that_are_never_processed_are_tried_later(
     monkeypatch.setattr(client, "batch_get_item", leave, raising=False)
     with pytest.raises(TryLater, match="1 rows of Posts could not be read"):
         lookup(client).find("post-1", "ada")
-    assert dynamodb.ATTEMPTS <= len(batches) <= dynamodb.ATTEMPTS + 1
+    assert BATCH.attempts <= len(batches) <= BATCH.attempts + 1

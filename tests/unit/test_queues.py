@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fanfold import clock
-from fanfold.aws.queues import ATTEMPTS, WorkQueue
+from fanfold.aws.queues import WorkQueue
+from fanfold.aws.retries import STEP
 from fanfold.errors import Unsent
 from fanfold.messages import Message
 
@@ -102,9 +103,9 @@ def test_entries_that_fail_in_every_attempt_raise_unsent_after_longer_and_longer
     sqs = FakeSqs(lambda _call, ids: [ids[-1]])
     with pytest.raises(Unsent, match="1 of 10 messages"):
         queue(sqs).send(*messages(10))
-    assert len(sqs.calls) == ATTEMPTS
+    assert len(sqs.calls) == STEP.attempts
     assert sqs.bodies() == list(range(9))
-    assert slept[:3] == [0.05, 0.1, 0.2]
+    assert slept[:3] == [0.025, 0.05, 0.1]
 
 
 def test_a_failure_in_a_later_batch_raises_unsent_too(threads: Executor | None) -> None:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold import clock
-from fanfold.aws import answers, curl, retries
+from fanfold.aws import answers, retries
 from fanfold.aws.answers import Lost, Refused, refusal
 from fanfold.aws.connections import DYNAMODB, Connections
 from fanfold.aws.curl import Client
@@ -295,7 +295,7 @@ def test_an_error_without_a_code_has_its_http_status_as_code(body: bytes) -> Non
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(curl, "BACKOFF_SECONDS", 0.0)
+    monkeypatch.setattr(retries, "CALL", retries.CALL._replace(backoff_seconds=0.0))
 
 
 @pytest.mark.usefixtures("at_once")

@@ -29,10 +29,10 @@ MAPPING = "5a3e2c1d-0000-4000-8000-000000000001"
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(curl, "BACKOFF_SECONDS", 0.0)
+    monkeypatch.setattr(retries, "CALL", retries.CALL._replace(backoff_seconds=0.0))
 
 
-def client_of(server: Server, attempts: int = retries.ATTEMPTS) -> Any:
+def client_of(server: Server, attempts: int = retries.CALL.attempts) -> Any:
     return Client(connections_to(server), attempts)
 
 

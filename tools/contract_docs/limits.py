@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from fanfold import contract, cursor, names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES
+from fanfold.aws.retries import STEP
 from fanfold.channels import head, known_head, union
 from fanfold.fanout.plan import MAX_SEGMENTS, SEGMENT_FOLLOWERS
 from fanfold.follows import backfill, density, follow, followers, follows_table
 from fanfold.messages import MAX_FIRST_SENT_MS
 from fanfold.settings import HIGHEST_LEVEL, MOST_BACKFILL, Settings
-from fanfold.timeline import marker, marks, picking, posts, read
+from fanfold.timeline import marks, picking, posts, read
 
 _DAY_SECONDS = 24 * 60 * 60
 # Each was a follow, or an unfollow that counted as one.
@@ -83,7 +84,7 @@ Every limit of the contract, and what happens at it. Written by `make documents`
 | channels of a stage | none by default; {head.MOST}, active and demoted together, with `-c channel_threshold=` | further publishers get no channel: their posts are delivered to each follower, a metric counts them, and an alarm fires |
 | follows a second to one publisher | {1000 * 2**Settings.max_level:,}, after half a minute of growth (`-c max_level=`, at most {HIGHEST_LEVEL}) | 503 `try-later`; a message is retried |
 | requests a second to the API | 2,000, and 1,000 at once (`-c requests_per_second=`) | API Gateway's own 429 |
-| concurrent changes to one user's follows, mutes or marker | {follow.ATTEMPTS} attempts each, {marker.ATTEMPTS} for the marker | 429 `too-many-requests`; a message is retried |
+| concurrent changes to one user's follows, mutes or marker | {STEP.attempts} attempts each | 429 `too-many-requests`; a message is retried |
 | attempts of a message that fails | {names.PUBLISH.max_receives} on the publish queue, {names.EXPRESS.max_receives} on the lanes, {names.RELATION.max_receives} on the relation queue | a dead letter and an alarm; `fanfold dlq redrive` sends it again |
 | entries a second | the table's write capacity (`-c warm_write_units=`, `-c max_write_request_units=`) | deliveries take longer: nothing is refused, and nothing is lost |
 """  # noqa: E501

@@ -25,7 +25,7 @@ from aws_lambda_powertools.metrics.provider.cloudwatch_emf import cloudwatch
 from fanfold import clock, names
 from fanfold.aws import boto, threads
 from fanfold.aws.items import MAX_PUTS
-from fanfold.aws.retries import ATTEMPTS
+from fanfold.aws.retries import CALL
 from fanfold.fanout import backlog, batch_retries, deliver, plan, policy
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.transport import boto3_transport, loop
@@ -223,9 +223,13 @@ def installed(sizes: Sizes) -> Iterator[None]:
         (clock, "sleep", lambda seconds: running.moment.sleep(seconds)),
         (clock, "chance", lambda: 0.0),
         (clock, "new_id", lambda: running.moment.new_id()),
-        (boto, "dynamodb", lambda attempts=ATTEMPTS, connections=0: Client("dynamodb", attempts)),
-        (boto, "sqs", lambda: Client("sqs", ATTEMPTS)),
-        (boto, "lambda_", lambda: Client("lambda", ATTEMPTS)),
+        (
+            boto,
+            "dynamodb",
+            lambda attempts=CALL.attempts, connections=0: Client("dynamodb", attempts),
+        ),
+        (boto, "sqs", lambda: Client("sqs", CALL.attempts)),
+        (boto, "lambda_", lambda: Client("lambda", CALL.attempts)),
         (threads, "pool", lambda _count: None),
         (cloudwatch, "print", lambda *_, **__: None),
         (boto3_transport, "Boto3Transport", SerialTransport),

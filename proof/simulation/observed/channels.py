@@ -14,9 +14,9 @@ from typing import Any
 
 from fanfold import names
 from fanfold.aws.items import get_text
+from fanfold.aws.retries import BATCH
 from fanfold.channels import head, head_table, union
 from fanfold.channels.head import HEAD, MOST, Head, head_of, partition_of
-from fanfold.channels.put import ATTEMPTS
 from fanfold.channels.windows import WINDOW
 from fanfold.fanout.row import CHANNEL, COMPLETE
 from fanfold.ids import split_sort_key
@@ -78,7 +78,7 @@ class ObservedChannels:
     def _refuse(self, item: dict[str, Any]) -> None:
         key = item["sort_key"]["S"]
         self._refused[key] += 1
-        self.given_up += self._refused[key] % ATTEMPTS == 0
+        self.given_up += self._refused[key] % BATCH.attempts == 0
 
     def _head_changed(self, now: Head) -> None:
         newest = [each for each in now.channels.values() if each.version == now.version]

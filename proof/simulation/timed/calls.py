@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 from typing import Any, TypeAlias
 
-from fanfold.aws.retries import ATTEMPTS, is_throttle
+from fanfold.aws.retries import CALL, is_throttle
 from fanfold.fanout.policy import Send
 from fanfold.fanout.transport.loop import Call, Finished
 from fanfold.follows import ring
@@ -85,7 +85,7 @@ class TimedCalls:
         return partial(self._call, operation)
 
     def _call(self, operation: str, **request: Any) -> Any:
-        for _ in range(ATTEMPTS - 1):
+        for _ in range(CALL.attempts - 1):
             try:
                 return self._try(operation, request)
             except Exception as error:

@@ -24,7 +24,7 @@ from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
 from fanfold import clock, contract, names
 from fanfold.aws import boto, connections, curl, threads
 from fanfold.aws.connections import DYNAMODB, LAMBDA, SQS
-from fanfold.aws.retries import ATTEMPTS
+from fanfold.aws.retries import CALL
 from fanfold.errors import TooManyRequests
 from fanfold.fanout import backlog, batch_retries, deliver, plan, policy
 from fanfold.fanout.pacing import Pace
@@ -273,7 +273,7 @@ def settings() -> Settings:
     return stage.settings(BASE_URL, **mappings)
 
 
-def _boto_dynamodb(attempts: int = ATTEMPTS, connections: int | None = None) -> BotoClient:
+def _boto_dynamodb(attempts: int = CALL.attempts, connections: int | None = None) -> BotoClient:
     return BotoClient("dynamodb", attempts, is_timed=connections is None)
 
 
@@ -284,8 +284,8 @@ def installed() -> Iterator[None]:
         *clock_patches(lambda: running.world.scheduler),
         (boto, "dynamodb", _boto_dynamodb),
         (threads, "pool", lambda _count: None),
-        (boto, "sqs", lambda: BotoClient("sqs", ATTEMPTS)),
-        (boto, "lambda_", lambda: BotoClient("lambda", ATTEMPTS)),
+        (boto, "sqs", lambda: BotoClient("sqs", CALL.attempts)),
+        (boto, "lambda_", lambda: BotoClient("lambda", CALL.attempts)),
         (AmazonCloudWatchEMFProvider, "flush_metrics", _emit),
         (boto3_transport, "Boto3Transport", UnthreadedTransport),
         (connections, "Connections", Wires),
