@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from fanfold import contract
 from fanfold.errors import BadInput
@@ -70,6 +71,11 @@ def write(value: Any, *, sort_keys: bool = False) -> str:
     return _encode(value)
 
 
+def digest(value: Any) -> str:
+    """64 bits in hex digits, the same for values that differ only in the order of members."""
+    return hashlib.blake2b(write(value, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
@@ -103,3 +109,13 @@ _DECODER = json.JSONDecoder(
 )
 _encode = json.JSONEncoder(allow_nan=False).encode
 _string = json.encoder.encode_basestring
+
+
+class Body(NamedTuple):
+    """A post's body, written and hashed once."""
+
+    text: str
+    digest: str
+
+
+NO_BODY = Body("", digest(None))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from fanfold import contract, json_text, times
 from fanfold.errors import BadInput, TooLarge
 from fanfold.ids import check_id
+from fanfold.json_text import Body
 
 
 class PublishRequest(NamedTuple):
@@ -128,6 +129,11 @@ def read_event(content: dict[str, Any]) -> Event:
     if model is None:
         raise BadInput(f"The message's type is not known; send one of {', '.join(EVENTS)}.")
     return _checked(model, content)
+
+
+def body_of(body: dict[str, Any] | None) -> Body:
+    """The body of a new post; raises `BadInput` or `TooLarge`."""
+    return Body(body_text(body), json_text.digest(body))
 
 
 def body_text(body: dict[str, Any] | None) -> str:

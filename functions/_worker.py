@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
@@ -37,11 +37,12 @@ MAX_LOGGED_CHARS = 400
 logger = new_logger()
 
 Record = Mapping[str, Any]
+Message = TypeVar("Message")
 
 
-class Received(NamedTuple):
+class Received(NamedTuple, Generic[Message]):
     queue: str  # the queue's name, as in its URL
-    body: str
+    message: Message  # as it was read of the body
     group: str  # by which SQS is fair: of our own orders the publisher, or the user
     sent_at: int  # epoch milliseconds at which SQS accepted it, anew at each redrive
     first_sent_at: int  # the same of the first time: that of the sender's request
@@ -71,17 +72,33 @@ def sources(settings: Settings, sqs: SQSClient, *queues: Queue) -> dict[str, Que
     }
 
 
+class _Arrived(NamedTuple, Generic[Message]):
+    record: Record
+    message: Message | Exception  # why it cannot be read: it fails alone, in its turn
+
+    @classmethod
+    def of(cls, record: Record, read: Callable[[str], Message]) -> _Arrived[Message]:
+        try:
+            return _Arrived(record, read(record["body"]))
+        except Exception as error:  # noqa: BLE001 - raised in the message's turn
+            return _Arrived(record, error)
+
+    def key(self, of: Callable[[Message], str | None]) -> str | None:
+        return None if isinstance(self.message, Exception) else of(self.message)
+
+
 def work(
     event: dict[str, Any],
     context: LambdaContext,
-    handle: Callable[[Received], None],
+    read: Callable[[str], Message],
+    handle: Callable[[Received[Message]], None],
     *,
     sources: Mapping[str, QueueSource],
     threads: Executor | None = None,
-    in_turn: Callable[[str], str | None] = lambda _body: None,
-    once: Callable[[str], str | None] = lambda _body: None,
+    in_turn: Callable[[Message], str | None] = lambda _message: None,
+    once: Callable[[Message], str | None] = lambda _message: None,
 ) -> dict[str, Any]:
-    """Handle every message of the event; the answer names those that failed, to be redelivered.
+    """Read and handle every message of the event; the answer names those that failed.
 
     With `threads`, messages are handled concurrently, because they mostly wait for AWS; but those
     with the same key of `in_turn` contend for a row and are handled one after the other. Of those
@@ -93,17 +110,18 @@ def work(
     """
     stop_at = clock.monotonic() + context.get_remaining_time_in_millis() / 1000
 
-    lines: dict[object, dict[object, list[Record]]] = {}
+    lines: dict[object, dict[object, list[_Arrived[Message]]]] = {}
     for number, record in enumerate(event["Records"]):
-        line = lines.setdefault(in_turn(record["body"]) or number, {})
-        line.setdefault(once(record["body"]) or number, []).append(record)
+        arrived = _Arrived.of(record, read)
+        line = lines.setdefault(arrived.key(in_turn) or number, {})
+        line.setdefault(arrived.key(once) or number, []).append(arrived)
 
-    def failures(line: Mapping[object, Sequence[Record]]) -> list[dict[str, str]]:
+    def failures(line: Mapping[object, Sequence[_Arrived[Message]]]) -> list[dict[str, str]]:
         failed = [
-            record
+            copy.record
             for copies in line.values()
-            if not _is_done(copies, sources[source_name(copies[0])], handle, stop_at)
-            for record in copies
+            if not _is_done(copies, sources[source_name(copies[0].record)], handle, stop_at)
+            for copy in copies
         ]
         return [{"itemIdentifier": record["messageId"]} for record in failed]
 
@@ -111,26 +129,27 @@ def work(
 
 
 def _is_done(
-    copies: Sequence[Record],
+    copies: Sequence[_Arrived[Message]],
     source: QueueSource,
-    handle: Callable[[Received], None],
+    handle: Callable[[Received[Message]], None],
     stop_at: float,
 ) -> bool:
     """Handle messages that ask for the same; whether they are done and can be deleted."""
-    record = max(copies, key=_first_sent_at)
-    redelivered = any(_receives(copy) > 1 for copy in copies)
+    last = max(copies, key=lambda copy: _first_sent_at(copy.record))
+    record, records = last.record, [copy.record for copy in copies]
+    redelivered = any(_receives(each) > 1 for each in records)
     try:
-        _begin(record, source, handle, stop_at, redelivered=redelivered)
+        _begin(last, source, handle, stop_at, redelivered=redelivered)
     except Exception as error:
         if isinstance(error, TryLater) or is_transient(error):
             logger.warning("The message comes again.", **_described(record), reason=shown(error))
         else:
             logger.exception("The message met a fault.", message_id=record["messageId"])
-        for copy in copies:
+        for each in records:
             if isinstance(error, NotYet):
-                _try_again_soon(copy, source)
-            if _receives(copy) >= source.max_receives:
-                _log_last_failure(copy, error)
+                _try_again_soon(each, source)
+            if _receives(each) >= source.max_receives:
+                _log_last_failure(each, error)
         return False
     return True
 
@@ -152,28 +171,32 @@ def _try_again_soon(record: Record, source: QueueSource) -> None:
 
 
 def _begin(
-    record: Record,
+    arrived: _Arrived[Message],
     source: QueueSource,
-    handle: Callable[[Received], None],
+    handle: Callable[[Received[Message]], None],
     stop_at: float,
     *,
     redelivered: bool,
 ) -> None:
     if stop_at - clock.monotonic() < MIN_SECONDS_LEFT:
         raise TryLater("Too little time is left to begin this message; it comes again.")
-    received = Received(
-        queue=source_name(record),
-        body=record["body"],
-        group=_group(record),
-        sent_at=_sent_at(record),
-        first_sent_at=_first_sent_at(record),
-        sender_id=_sender_id(record),
-        first_senders=_attribute(record, contract.FIRST_SENDERS),
-        redelivered=redelivered,
-        stop_at=stop_at,
-    )
+    record, message = arrived
     try:
-        handle(received)
+        if isinstance(message, Exception):
+            raise message
+        handle(
+            Received(
+                queue=source_name(record),
+                message=message,
+                group=_group(record),
+                sent_at=_sent_at(record),
+                first_sent_at=_first_sent_at(record),
+                sender_id=_sender_id(record),
+                first_senders=_attribute(record, contract.FIRST_SENDERS),
+                redelivered=redelivered,
+                stop_at=stop_at,
+            )
+        )
     except TryLater:
         raise
     except (FanfoldError, Undeliverable) as error:

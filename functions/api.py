@@ -22,6 +22,7 @@ from fanfold.timeline.mutes import Mutes
 from functions import _clients, _wiring
 from functions._http import Answer, Event, Request, answer, logger, respond
 from functions._intake import (
+    body_of,
     body_text,
     read_edit_request,
     read_marker_request,
@@ -57,7 +58,7 @@ def publish(request: Request) -> Answer:
             publisher_id=request.user_id,
             ref_id=clock.new_id() if key is None else ref_id_for(request.user_id, key),
             published_at=body.published_at,
-            body=body_text(body.body),
+            body=body_of(body.body),
         ),
         accepted_at=request.received_at,
         plan_queue=publish_queue,

@@ -44,8 +44,12 @@ PACES = {
 metrics = Metrics(namespace=names.METRICS_NAMESPACE)
 
 
-def take(received: Received) -> None:
-    command = DeliverSegment.from_content(parse(received.body))
+def _read(body: str) -> DeliverSegment:
+    return DeliverSegment.from_content(parse(body))
+
+
+def take(received: Received[DeliverSegment]) -> None:
+    command = received.message
     outcome = delivering.deliver(
         command,
         publisher_id=received.group,
@@ -71,4 +75,4 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     # All messages of an event are of one queue.
     metrics.add_dimension(names.LANE, LANES[source_name(event["Records"][0])])
     metrics.add_metric(names.ENTRIES_DELIVERED, MetricUnit.Count, 0)  # also if it is rejected
-    return work(event, context, take, sources=SOURCES)
+    return work(event, context, _read, take, sources=SOURCES)

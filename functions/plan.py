@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import contract, names
 from fanfold.aws.retries import AT_A_TIME
-from fanfold.errors import BadInput, EditOvertaken, NoPost, NotTheirs, NotYet, PostRetracted
+from fanfold.errors import EditOvertaken, NoPost, NotTheirs, NotYet, PostRetracted
 from fanfold.fanout.deliver import HAND_BACK_SECONDS
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.pacing import Pace
@@ -22,16 +22,21 @@ from fanfold.settings import Settings
 from fanfold.stores import Stores
 from functions import _clients, _wiring
 from functions._intake import (
+    Event,
     FollowAdded,
     FollowRemoved,
     PostDeleted,
     PostPublished,
     PostUpdated,
+    body_of,
     body_text,
     read_event,
 )
 from functions._reports import count
 from functions._worker import Received, logger, queue_name, sources, work
+
+Message = PlanFanout | Event
+FOLLOWS = (FollowAdded, FollowRemoved)
 
 settings = Settings.from_env()
 stores, sqs = Stores(_clients.dynamodb(settings), settings), _clients.sqs(settings)
@@ -62,16 +67,21 @@ PACES = {
 }
 
 
-def take(received: Received) -> None:
-    content = parse(received.body)
+def _read(body: str) -> Message:
+    content = parse(body)
     if content.get("type") == contract.FANOUT_PLAN:
-        command = PlanFanout.from_content(content)
-        _plan(command.fanout_id, received.group, received)
+        return PlanFanout.from_content(content)
+    return read_event(content)
+
+
+def take(received: Received[Message]) -> None:
+    message, at = received.message, received.first_sent_at
+    if isinstance(message, PlanFanout):
+        _plan(message.fanout_id, received.group, received)
         return
-    at, read = received.first_sent_at, read_event(content)
-    actor = read.user_id if isinstance(read, FollowAdded | FollowRemoved) else read.publisher_id
+    actor = message.user_id if isinstance(message, FOLLOWS) else message.publisher_id
     _check_sender(received, actor)
-    match read:
+    match message:
         case PostPublished() as event:
             _check_sender(received, actor, takes=event.ref_id)
             _publish(event, received)
@@ -85,19 +95,19 @@ def take(received: Received) -> None:
             following.unfollow(event.user_id, event.publisher_id, asked_at=at, by_message=True)
 
 
-def _check_sender(received: Received, actor: str, *, takes: str = "") -> None:
+def _check_sender(received: Received[Message], actor: str, *, takes: str = "") -> None:
     if senders:
         senders.check(
             actor, sender_id=received.sender_id, carried=received.first_senders, takes=takes
         )
 
 
-def _publish(event: PostPublished, received: Received) -> None:
+def _publish(event: PostPublished, received: Received[Message]) -> None:
     new = NewPost(
         publisher_id=event.publisher_id,
         ref_id=event.ref_id,
         published_at=event.published_at,
-        body=body_text(event.body),
+        body=body_of(event.body),
     )
     try:
         post = publishing.accept(new, accepted_at=received.first_sent_at, sent_at=received.sent_at)
@@ -108,7 +118,7 @@ def _publish(event: PostPublished, received: Received) -> None:
     _plan(post.ref_id, post.publisher_id, received)
 
 
-def _plan(fanout_id: str, publisher_id: str, received: Received) -> None:
+def _plan(fanout_id: str, publisher_id: str, received: Received[Message]) -> None:
     outcome = planning.plan(
         fanout_id,
         publisher_id=publisher_id,
@@ -146,7 +156,7 @@ def _edit(event: PostUpdated, edited_at: int) -> None:
         logger.info("An edit was dropped.", ref_id=event.ref_id, reason=error.unquoted)
 
 
-def _retract(event: PostDeleted, received: Received) -> None:
+def _retract(event: PostDeleted, received: Received[Message]) -> None:
     ref_id, publisher_id, at = event.ref_id, event.publisher_id, received.first_sent_at
     try:
         _check_sender(received, publisher_id, takes=ref_id)
@@ -160,19 +170,16 @@ def _retract(event: PostDeleted, received: Received) -> None:
     publishing.retract(ref_id, publisher_id=publisher_id, retracted_at=at)
 
 
-def _turn(body: str) -> str | None:
+def _turn(message: Message) -> str | None:
     """What messages of a batch contend for: they are handled one after the other.
 
     One row counts the follows of a user. And an edit that was sent just after its post finds it.
     """
-    try:
-        content = parse(body)
-    except BadInput:
+    if isinstance(message, PlanFanout):
         return None
-    ids = (content.get("user_id"), content.get("ref_id"))
-    return next((each for each in ids if isinstance(each, str)), None)
+    return message.user_id if isinstance(message, FOLLOWS) else message.ref_id
 
 
 @logger.inject_lambda_context(log_event=False)  # whatever the environment says
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
-    return work(event, context, take, sources=SOURCES, threads=MESSAGES, in_turn=_turn)
+    return work(event, context, _read, take, sources=SOURCES, threads=MESSAGES, in_turn=_turn)

@@ -13,7 +13,6 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fanfold import contract, names
 from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.retries import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS
-from fanfold.errors import BadInput
 from fanfold.fanout.pacing import Pace
 from fanfold.follows.follow import Following
 from fanfold.messages import BackfillRelation, ReconcileRelation, parse
@@ -39,8 +38,8 @@ PACES = {
 }
 
 
-def take(received: Received) -> None:
-    command = _read(received.body)
+def take(received: Received[BackfillRelation | ReconcileRelation]) -> None:
+    command = received.message
     user_id, publisher_id = command.user_id, command.publisher_id
     sent_at, pace = received.first_sent_at, PACES[received.queue]
     stop_at = received.stop_at - STOP_SECONDS
@@ -65,24 +64,18 @@ def _read(body: str) -> BackfillRelation | ReconcileRelation:
     return ReconcileRelation.from_content(content)
 
 
-def _turn(body: str) -> str | None:
+def _turn(command: BackfillRelation | ReconcileRelation) -> str:
     """What orders of a batch contend for: those to backfill write to the timeline of one user."""
-    try:
-        command = _read(body)
-    except BadInput:
-        return None
-    return command.user_id if isinstance(command, BackfillRelation) else _order(body)
+    return command.user_id if isinstance(command, BackfillRelation) else _order(command)
 
 
-def _order(body: str) -> str | None:
+def _order(command: BackfillRelation | ReconcileRelation) -> str:
     """What an order asks for: carrying it out once serves all copies before it."""
-    try:
-        command = _read(body)
-    except BadInput:
-        return None
     return f"{command.type}#{command.user_id}#{command.publisher_id}"
 
 
 @logger.inject_lambda_context(log_event=False)  # whatever the environment says
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
-    return work(event, context, take, sources=SOURCES, threads=ORDERS, in_turn=_turn, once=_order)
+    return work(
+        event, context, _read, take, sources=SOURCES, threads=ORDERS, in_turn=_turn, once=_order
+    )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 
-from fanfold import clock, json_text, times
+from fanfold import clock, times
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import is_transient
 from fanfold.errors import (
@@ -21,6 +20,7 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.post_counts import PostCounts
 from fanfold.fanout.row import ABANDONED, VOID, Fanout
 from fanfold.ids import split_sort_key
+from fanfold.json_text import NO_BODY, Body
 from fanfold.messages import PlanFanout
 from fanfold.names import BULK
 from fanfold.rates import spoken
@@ -46,12 +46,12 @@ SILENT_MS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class NewPost:
-    """A valid request to publish, from either door. `body` is JSON text or empty."""
+    """A valid request to publish, from either door."""
 
     publisher_id: str
     ref_id: str
     published_at: str | None = None
-    body: str = ""
+    body: Body = NO_BODY
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,8 @@ class Publishing:
             published_at=times.to_text(published_at),
             accepted_at=times.to_text(accepted_at),
             expires_at=expires_at + OUTLIVES_SECONDS,
-            body=new.body,
-            first_body_hash=_hash(new.body),
+            body=new.body.text,
+            first_body_hash=new.body.digest,
         )
 
     def _take(
@@ -330,16 +330,9 @@ def is_repeat(new: NewPost, stored: Post) -> bool:
     """
     published_at = _published_ms(new, times.to_ms(stored.accepted_at))
     is_same_time = published_at == times.to_ms(stored.published_at)
-    return is_same_time and _hash(new.body) == stored.first_body_hash
+    return is_same_time and new.body.digest == stored.first_body_hash
 
 
 def _published_ms(new: NewPost, accepted_at: int) -> int:
     """The time to be stored, in epoch milliseconds: never later than the acceptance."""
     return min(times.to_ms(new.published_at), accepted_at) if new.published_at else accepted_at
-
-
-def _hash(body: str) -> str:
-    """The same for bodies that differ only in the order of members: 64 bits in hex digits."""
-    content = json_text.read(body, what="The body") if body else None
-    canonical = json_text.write(content, sort_keys=True)
-    return hashlib.blake2b(canonical.encode(), digest_size=8).hexdigest()

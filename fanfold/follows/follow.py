@@ -14,7 +14,7 @@ from fanfold.follows.edges import Edges, new_deadline
 from fanfold.follows.follows_table import FollowsTable, too_many
 from fanfold.follows.relation import Follow, granted, may_be_new
 from fanfold.ids import is_id
-from fanfold.messages import BackfillRelation, Message, ReconcileRelation
+from fanfold.messages import BackfillRelation, ReconcileRelation
 from fanfold.rates import Rate, spoken
 from fanfold.timeline.readers import Counted
 
@@ -106,9 +106,7 @@ class Following:
         done = self.reconcile(user_id, publisher_id)
         self._note_channel(done.row)
         if done.has_put and self.backfills:
-            order = BackfillRelation(user_id=user_id, publisher_id=publisher_id)
-            delay = self.reconcile_after_seconds
-            self.relation_queue.send(order.message(group=publisher_id, delay_seconds=delay))
+            self._send(BackfillRelation, done.row, delay_seconds=self.reconcile_after_seconds)
         return done
 
     def _note_channel(self, row: Follow) -> None:
@@ -185,7 +183,7 @@ class Following:
             if not is_sent:
                 # Sent before anything is changed and received after this worker's time-out:
                 # wherever it stops, RELATE reconciles the edge.
-                self.relation_queue.send(self._settle_later(user_id, publisher_id))
+                self._send(ReconcileRelation, target, delay_seconds=self.reconcile_after_seconds)
                 is_sent = True
             changed = self._write(target, seen, counted)
             if changed:
@@ -225,20 +223,25 @@ class Following:
             quoted=who,
         )
 
-    # Orders are grouped by publisher: in a rush of follows of one, theirs is the group that waits.
-
-    def _settle_later(self, user_id: str, publisher_id: str) -> Message:
-        command = ReconcileRelation(user_id=user_id, publisher_id=publisher_id)
-        return command.message(group=publisher_id, delay_seconds=self.reconcile_after_seconds)
-
     def _backfill_now(self, new: Follow) -> None:
         """Have RELATE backfill a new follow at once; else it does so as it reconciles the edge."""
-        command = BackfillRelation(user_id=new.user_id, publisher_id=new.publisher_id)
         try:
-            self.relation_queue.send(command.message(group=new.publisher_id))
+            self._send(BackfillRelation, new)
         except Exception as error:
             if not is_transient(error):
                 raise
+
+    def _send(
+        self,
+        kind: type[BackfillRelation | ReconcileRelation],
+        row: Follow,
+        *,
+        delay_seconds: int = 0,
+    ) -> None:
+        """Send RELATE a command; in a rush of follows of one publisher, its group alone waits."""
+        command = kind(user_id=row.user_id, publisher_id=row.publisher_id)
+        message = command.message(group=row.publisher_id, delay_seconds=delay_seconds)
+        self.relation_queue.send(message)
 
     def _write(self, target: Follow, seen: Follow, counted: Counted | None) -> Follow | None:
         """Write `target` over the relation `seen`; None if somebody else changed it meanwhile."""

@@ -20,7 +20,9 @@ from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import row_key
 from fanfold.follows.relation import Follow
+from fanfold.messages import PlanFanout
 from functions import plan
+from functions._intake import FollowAdded
 from functions._worker import Received
 from tests.service import AT, AT_MS, Answer, Json, System, cancelled, error
 
@@ -335,14 +337,11 @@ def follow_event(system: System, kind: str, *, user: str = "bob", times_received
 
 @pytest.mark.parametrize("name", ["user_id", "ref_id"])
 def test_messages_about_a_user_or_a_post_are_taken_in_turn(system: System, name: str) -> None:
-    def of(id_: object) -> str:
-        return json.dumps({"version": 1, "type": "follow.added", name: id_})
-
-    whose = system.door("plan")._turn
-    assert whose(of("bob")) == "bob"
-    others = ("{", "[]", '{"version": 1, "type": "post.published"}', '{"version": 0}')
-    for body in (*others, of([]), of(7), of("")):
-        assert not whose(body)
+    kind = {"user_id": "follow.added", "ref_id": "post.deleted"}[name]
+    content = {"version": 1, "type": kind, "publisher_id": "ada", name: "bob"}
+    plan = system.door("plan")
+    assert plan._turn(plan._read(json.dumps(content))) == "bob"
+    assert plan._turn(PlanFanout(fanout_id="bob")) is None
 
 
 def test_a_batch_is_taken_in_parallel_except_for_the_follows_of_one_user(
@@ -354,10 +353,10 @@ def test_a_batch_is_taken_in_parallel_except_for_the_follows_of_one_user(
     ]
     both, begun = Barrier(2, timeout=5), []
 
-    def take(received: Received) -> None:
-        content = json.loads(received.body)
-        begun.append((content["user_id"], content["publisher_id"]))
-        if content["publisher_id"] == "ada":
+    def take(received: Received[FollowAdded]) -> None:
+        event = received.message
+        begun.append((event.user_id, event.publisher_id))
+        if event.publisher_id == "ada":
             both.wait()  # for the other user's
 
     door = system.door("plan")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 from unittest.mock import patch
 
@@ -17,7 +16,7 @@ def test_orders_to_backfill_one_timeline_wait_for_each_other_and_for_no_other() 
     with patch.dict(os.environ, env), imported_anew():
         relate = importlib.import_module("functions.relate")
         turns = [
-            relate._turn(json.dumps(order.message(group="ada").content))
+            relate._turn(order)
             for order in (
                 BackfillRelation(user_id="bob", publisher_id="ada"),
                 BackfillRelation(user_id="bob", publisher_id="bea"),

@@ -36,6 +36,7 @@ from fanfold_cli.commands import cost
 from fanfold_cli.cost.follow import FirstFollow
 from fanfold_cli.cost.publish import WORKER_SECONDS, Publish, ledger_units, one_hop_units
 from fanfold_cli.terminal import WrongValue, dollars, duration
+from functions._intake import body_of
 from proof.model.clock import Clock
 from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.capacity import READ, WRITE, Meter
@@ -75,7 +76,7 @@ def accepted() -> tuple[Model, str]:
     counts = PostCounts(model.client, names.PUBLISHERS.name, Rate.a_minute(60))
     posts = Posts(model.client, names.POSTS.name)
     publishing = Publishing(posts, model.fanouts, 30, counts)
-    new = NewPost(publisher_id="p" * 36, ref_id="r" * 36, body=f'{{"x":"{"x" * 992}"}}')
+    new = NewPost(publisher_id="p" * 36, ref_id="r" * 36, body=body_of({"x": "x" * 992}))
     publishing.accept(new, accepted_at=model.clock.now_ms())
     return model, new.ref_id
 

@@ -46,11 +46,14 @@ def records(count: int) -> list[Any]:
 
 
 def failed_of(
-    records: list[Any], handle: Callable[[Received], None], dlq: Dlq | None = None, **options: Any
+    records: list[Any],
+    handle: Callable[[Received[str]], None],
+    dlq: Dlq | None = None,
+    **options: Any,
 ) -> list[str]:
     source = QueueSource(cast("Any", dlq or Dlq()), "url", "dlq", max_receives=5)
     context: Any = Context(ends_at=1e12)
-    answer = work({"Records": records}, context, handle, sources={QUEUE: source}, **options)
+    answer = work({"Records": records}, context, str, handle, sources={QUEUE: source}, **options)
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
@@ -59,12 +62,12 @@ def test_each_message_is_handled_and_fails_alone(threads: Executor | None) -> No
     handled: list[str] = []
     dlq = Dlq()
 
-    def handle(received: Received) -> None:
-        handled.append(received.body)
-        if received.body == "3":
+    def handle(received: Received[str]) -> None:
+        handled.append(received.message)
+        if received.message == "3":
             raise BadInput("Never.")
-        if received.body in {"1", "4", "8"}:
-            raise TryLater("Not now.") if received.body == "4" else RuntimeError
+        if received.message in {"1", "4", "8"}:
+            raise TryLater("Not now.") if received.message == "4" else RuntimeError
 
     def line(body: str) -> str:
         return f"user {int(body) % 3}"
@@ -80,7 +83,7 @@ def reject(letter: dict[str, Any], error: Exception | None = None) -> tuple[dict
     """The attributes with which a message that is rejected is sent on, and where to."""
     dlq = Dlq()
 
-    def handle(_received: Received) -> None:
+    def handle(_received: Received[str]) -> None:
         raise error or BadInput("Never.")
 
     assert failed_of(sqs_event(QUEUE, [letter])["Records"], handle, dlq) == []
@@ -104,7 +107,7 @@ def test_an_attribute_that_is_no_string_is_not_believed() -> None:
     attributes = {"first_message_id": odd, "first_sent_at": odd}
     received = {**record(7, receives=1), "messageAttributes": attributes, "body": "junk"}
 
-    def handle(_received: Received) -> None:
+    def handle(_received: Received[str]) -> None:
         raise BadInput("Never.")
 
     failed_of([received], handle, dlq)
@@ -199,9 +202,9 @@ def record(number: int, receives: int) -> dict[str, Any]:
 def test_one_of_the_messages_that_ask_for_the_same_is_handled_for_all(
     fails: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    handled: list[Received] = []
+    handled: list[Received[str]] = []
 
-    def handle(received: Received) -> None:
+    def handle(received: Received[str]) -> None:
         handled.append(received)
         if fails:
             raise TryLater("not now")
@@ -220,7 +223,7 @@ def test_a_message_begins_only_with_time_for_two_unanswered_calls(
 ) -> None:
     monkeypatch.setattr(clock, "monotonic", lambda: 100.0)
     monkeypatch.setattr(Context, "get_remaining_time_in_millis", lambda self: left_ms)
-    handled: list[Received] = []
+    handled: list[Received[str]] = []
     assert bool(failed_of(records(1), handled.append)) is not begins
     assert [each.stop_at for each in handled] == ([100.0 + left_ms / 1000] if begins else [])
 
@@ -231,7 +234,7 @@ def test_a_message_begins_only_with_time_for_two_unanswered_calls(
 def test_only_what_has_overtaken_something_is_hidden_anew_and_comes_again_even_if_that_fails(
     error: Exception, is_tried: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def handle(_received: Received) -> None:
+    def handle(_received: Received[str]) -> None:
         raise error
 
     received = {**record(1, receives=1), "receiptHandle": "r1"}

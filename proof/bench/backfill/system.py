@@ -108,7 +108,7 @@ class OneLook(Backfilling):
 
 
 # What functions/relate.py does with a message, in a warm environment of its own.
-Take = Callable[[Received], None]
+Take = Callable[[Received[str]], None]
 
 
 def relate(following: Following, backfilling: Backfilling, pace: Pace) -> Take:
@@ -125,8 +125,8 @@ def relate(following: Following, backfilling: Backfilling, pace: Pace) -> Take:
         spec.loader.exec_module(door)
     door.following, door.backfilling = following, backfilling
     door.PACES = dict.fromkeys(door.PACES, pace)
-    take: Take = door.take
-    return take
+
+    return lambda received: door.take(received._replace(message=door._read(received.message)))
 
 
 class Follows(System):
@@ -213,7 +213,7 @@ class Follows(System):
             Received(
                 queue=names.RELATION.name,
                 group=order.group,
-                body=order.body,
+                message=order.body,
                 sent_at=order.sent_at,
                 first_sent_at=order.sent_at,
                 sender_id="",

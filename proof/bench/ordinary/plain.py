@@ -64,7 +64,7 @@ class Plain(System):
             published_at=at,
             accepted_at=at,
             expires_at=entries_expire_at(now_ms, RETENTION_DAYS) + OUTLIVES_SECONDS,
-            body=new.body,
+            body=new.body.text,
         )
         self.posts.add(post, now=now_ms // 1000)
         content = {

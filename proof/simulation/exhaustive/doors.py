@@ -223,11 +223,7 @@ def installed(sizes: Sizes) -> Iterator[None]:
         (clock, "sleep", lambda seconds: running.moment.sleep(seconds)),
         (clock, "chance", lambda: 0.0),
         (clock, "new_id", lambda: running.moment.new_id()),
-        (
-            boto,
-            "dynamodb",
-            lambda attempts=CALL.attempts, connections=0: Client("dynamodb", attempts),
-        ),
+        (boto, "dynamodb", lambda attempts=CALL.attempts, **_: Client("dynamodb", attempts)),
         (boto, "sqs", lambda: Client("sqs", CALL.attempts)),
         (boto, "lambda_", lambda: Client("lambda", CALL.attempts)),
         (threads, "pool", lambda _count: None),

@@ -20,6 +20,7 @@ from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
 from fanfold.fanout.publish import NewPost, Publishing
 from fanfold.fanout.transport.loop import JOIN_SECONDS, Loop
+from fanfold.json_text import Body
 from fanfold.messages import DeliverSegment, Message, PlanFanout
 from fanfold.rates import Rate
 from fanfold.settings import Settings
@@ -89,7 +90,7 @@ class System(Model):
 
     def publish_now(self, publisher_id: str, ref_id: str) -> None:
         """The same in the task that runs, until it is answered."""
-        self.accept(NewPost(publisher_id=publisher_id, ref_id=ref_id, body=BODY))
+        self.accept(NewPost(publisher_id=publisher_id, ref_id=ref_id, body=Body(BODY, "")))
         self.accepted[ref_id] = self.scheduler.now
 
     def accept(self, new: NewPost) -> None:
@@ -152,11 +153,8 @@ class System(Model):
         content = message.content
         if content["type"] == contract.FANOUT_PLAN:
             return PlanFanout.from_content(content).fanout_id
-        post = NewPost(
-            publisher_id=content["publisher_id"],
-            ref_id=content["ref_id"],
-            body=json.dumps(content["body"]),
-        )
+        body = Body(json.dumps(content["body"]), "")
+        post = NewPost(publisher_id=content["publisher_id"], ref_id=content["ref_id"], body=body)
         return self.publishing.accept(post, accepted_at=message.sent_at).ref_id
 
     def _paces(self) -> Paces:
