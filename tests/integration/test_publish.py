@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from fanfold import times
+from fanfold import json_text, times
 from fanfold.fanout.publish import SILENT_MS
 from fanfold.fanout.row import VOID
 from fanfold.ids import ref_id_for
@@ -57,6 +58,28 @@ def test_a_user_chooses_no_ref_id(system: System, ref_id: Any) -> None:
     for says in ("'ref_id' cannot be chosen", "Idempotency-Key", "publish by the queue"):
         assert says in answer.body["detail"]
     assert not any(system.dump().values())
+
+
+def test_a_request_and_each_message_are_read_once(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, plain = list[str](), json_text.read
+
+    def noted(raw: str, **more: Any) -> Json:
+        read.append(raw)
+        return plain(raw, **more)
+
+    monkeypatch.setattr(json_text, "read", noted)
+    system.follow("bob")
+    system.publish(body={"title": "Hello"})
+    system.pump()
+    system.clock.advance(60)
+    system.pump()
+    event = {"version": 1, "type": "post.published", "publisher_id": "ada", "ref_id": "one"}
+    system.take({"Records": [system.record("Publish", {**event, "body": {"title": "Hello"}})]})
+    kinds = Counter(json.loads(raw).get("type", "request") for raw in read)
+    orders = ("fanout.plan", "relation.backfill", "relation.settle")
+    assert kinds == dict.fromkeys(("request", "post.published", *orders), 1)
 
 
 # Idempotency keys

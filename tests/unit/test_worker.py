@@ -47,13 +47,14 @@ def records(count: int) -> list[Any]:
 
 def failed_of(
     records: list[Any],
-    handle: Callable[[Received[str]], None],
+    handle: Callable[[Received[Any]], None],
     dlq: Dlq | None = None,
+    read: Callable[[str], Any] = str,
     **options: Any,
 ) -> list[str]:
     source = QueueSource(cast("Any", dlq or Dlq()), "url", "dlq", max_receives=5)
     context: Any = Context(ends_at=1e12)
-    answer = work({"Records": records}, context, str, handle, sources={QUEUE: source}, **options)
+    answer = work({"Records": records}, context, read, handle, sources={QUEUE: source}, **options)
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
@@ -77,6 +78,30 @@ def test_each_message_is_handled_and_fails_alone(threads: Executor | None) -> No
     assert dlq.bodies == ["3"]
     for first, rest in enumerate(("0369", "147", "258")):
         assert [each for each in handled if int(each) % 3 == first] == list(rest)
+
+
+def test_each_message_is_read_once_and_one_that_cannot_be_read_fails_alone() -> None:
+    read, handled, dlq = list[str](), list[int](), Dlq()
+
+    def number(body: str) -> int:
+        read.append(body)
+        if body == "1":
+            raise BadInput("Never.")
+        return 1 // int(body)
+
+    def turn(message: int) -> str:
+        return str(message)
+
+    failed = failed_of(
+        records(4),
+        lambda received: handled.append(received.message),
+        dlq,
+        read=number,
+        in_turn=turn,
+        once=turn,
+    )
+    assert read == ["0", "1", "2", "3"]
+    assert (failed, dlq.bodies, handled) == (["message-0"], ["1"], [0])
 
 
 def reject(letter: dict[str, Any], error: Exception | None = None) -> tuple[dict[str, str], Dlq]:
