@@ -1,5 +1,7 @@
-"""Which errors are transient, and which of them are throttles."""
+"""Which errors are transient, which of them are throttles, and how often something is tried."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from botocore.exceptions import (
 )
 
 from fanfold import names
-from fanfold.aws import boto
+from fanfold.aws import boto, retries
 from fanfold.aws.answers import Lost, Refused
 from fanfold.aws.retries import SLOWEST_CALL_SECONDS, is_throttle, is_transient, throttling_reasons
 from fanfold.errors import BadInput, Unsent
@@ -137,3 +139,13 @@ def test_an_unanswered_call_ends_before_the_functions_timeout() -> None:
     assert names.API.seconds > SLOWEST_CALL_SECONDS
     assert lane.meta.config.retries["total_max_attempts"] == 1  # type: ignore[attr-defined]
     assert lane.meta.config.max_pool_connections == 33  # type: ignore[attr-defined]
+
+
+def test_every_loop_of_the_engine_retries_by_a_policy() -> None:
+    root = Path(retries.__file__).parents[2]
+    sources = [path for top in ("fanfold", "functions") for path in (root / top).rglob("*.py")]
+    loops = [
+        args for path in sources for args in re.findall(r"clock\.tries\((.*)\):", path.read_text())
+    ]
+    assert len(loops) > 10
+    assert {*loops} == {"*STEP", "*BATCH", "self.attempts, retries.CALL.backoff_seconds"}
