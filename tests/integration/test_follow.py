@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import Barrier
@@ -22,7 +21,7 @@ from fanfold.follows.follows_table import row_key
 from fanfold.follows.relation import Follow
 from fanfold.messages import PlanFanout
 from functions import plan
-from functions._intake import FollowAdded
+from functions._intake import FollowAdded, PostDeleted
 from functions._worker import Received
 from tests.service import AT, AT_MS, Answer, Json, System, cancelled, error
 
@@ -335,13 +334,10 @@ def follow_event(system: System, kind: str, *, user: str = "bob", times_received
     return {"Records": [system.record("Publish", body, times_received=times_received)]}
 
 
-@pytest.mark.parametrize("name", ["user_id", "ref_id"])
-def test_messages_about_a_user_or_a_post_are_taken_in_turn(system: System, name: str) -> None:
-    kind = {"user_id": "follow.added", "ref_id": "post.deleted"}[name]
-    content = {"version": 1, "type": kind, "publisher_id": "ada", name: "bob"}
-    plan = system.door("plan")
-    assert plan._turn(plan._read(json.dumps(content))) == "bob"
-    assert plan._turn(PlanFanout(fanout_id="bob")) is None
+def test_messages_about_a_post_are_taken_in_turn_and_plans_are_not(system: System) -> None:
+    turn = system.door("plan")._turn
+    assert turn(PostDeleted(1, "post.deleted", "ada", "one")) == "one"
+    assert turn(PlanFanout(fanout_id="one")) is None
 
 
 def test_a_batch_is_taken_in_parallel_except_for_the_follows_of_one_user(

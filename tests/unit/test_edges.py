@@ -347,18 +347,6 @@ def test_transient_errors_of_a_growth_fail_no_follow(
 # Deadline and retries
 
 
-def test_a_put_is_retried_with_jitter_that_doubles_and_then_raises_try_later(
-    world: World,
-) -> None:
-    world.time.chance = 0.5
-    with pytest.raises(TryLater):
-        world.put(*[COLD] * STEP.attempts)
-    assert len(world.made("put")) == STEP.attempts
-    assert world.time.slept == [0.5 * STEP.backoff_seconds * 2**n for n in range(STEP.attempts - 1)]
-    assert sum(world.time.slept) / 0.5 < 1.6
-    assert world.put(*[HOT] * (STEP.attempts - 1)) == [0] * STEP.attempts
-
-
 # The length of a call that nobody answers (fanfold.aws.retries).
 SLOWEST = 3.0
 # A call that began just in time, and one more where a level is raised.

@@ -58,50 +58,28 @@ def failed_of(
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
-def test_each_message_is_handled_and_fails_alone(threads: Executor | None) -> None:
+def test_each_message_is_read_once_and_handled_and_fails_alone(threads: Executor | None) -> None:
     """Those with the same key one after the other."""
-    handled: list[str] = []
-    dlq = Dlq()
-
-    def handle(received: Received[str]) -> None:
-        handled.append(received.message)
-        if received.message == "3":
-            raise BadInput("Never.")
-        if received.message in {"1", "4", "8"}:
-            raise TryLater("Not now.") if received.message == "4" else RuntimeError
-
-    def line(body: str) -> str:
-        return f"user {int(body) % 3}"
-
-    failed = failed_of(records(10), handle, dlq, threads=threads, in_turn=line)
-    assert sorted(failed) == ["message-1", "message-4", "message-8"]
-    assert dlq.bodies == ["3"]
-    for first, rest in enumerate(("0369", "147", "258")):
-        assert [each for each in handled if int(each) % 3 == first] == list(rest)
-
-
-def test_each_message_is_read_once_and_one_that_cannot_be_read_fails_alone() -> None:
     read, handled, dlq = list[str](), list[int](), Dlq()
 
     def number(body: str) -> int:
         read.append(body)
-        if body == "1":
-            raise BadInput("Never.")
-        return 1 // int(body)
+        if body in "35":
+            raise BadInput("Never.") if body == "3" else RuntimeError
+        return int(body)
 
-    def turn(message: int) -> str:
-        return str(message)
+    def handle(received: Received[int]) -> None:
+        handled.append(received.message)
+        if received.message in {1, 4, 8}:
+            raise TryLater("Not now.") if received.message == 4 else RuntimeError
 
     failed = failed_of(
-        records(4),
-        lambda received: handled.append(received.message),
-        dlq,
-        read=number,
-        in_turn=turn,
-        once=turn,
+        records(10), handle, dlq, number, threads=threads, in_turn=lambda each: str(each % 3)
     )
-    assert read == ["0", "1", "2", "3"]
-    assert (failed, dlq.bodies, handled) == (["message-0"], ["1"], [0])
+    assert sorted(failed) == ["message-1", "message-4", "message-5", "message-8"]
+    assert (read, dlq.bodies) == (list("0123456789"), ["3"])
+    for first, rest in enumerate(([0, 6, 9], [1, 4, 7], [2, 8])):
+        assert [each for each in handled if each % 3 == first] == rest
 
 
 def reject(letter: dict[str, Any], error: Exception | None = None) -> tuple[dict[str, str], Dlq]:
