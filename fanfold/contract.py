@@ -184,7 +184,7 @@ WAYS: Final = ("push", "channel")
 FIRST_SENT_AT: Final = "first_sent_at"
 FIRST_MESSAGE_ID: Final = "first_message_id"
 BODY_SHA256: Final = "sha256"
-# And who sent it before it was sent again, the latest first (`fanfold/senders.py`).
+# And who sent it before it was sent again, the latest first (`fanfold/aws/senders.py`).
 FIRST_SENDERS: Final = "first_senders"
 # SQS's ids are UUIDs, and may have up to 100 characters.
 MESSAGE_ID_PATTERN: Final = r"[A-Za-z0-9_-]{1,100}"

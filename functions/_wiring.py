@@ -11,6 +11,7 @@ from fanfold.stores import Stores
 from functions import _clients
 
 if TYPE_CHECKING:
+    from fanfold.aws.senders import Senders
     from fanfold.aws.threads import Together
     from fanfold.channels.delivery import ChannelDelivery
     from fanfold.channels.known_head import KnownHead
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from fanfold.fanout.publish import Publishing
     from fanfold.follows.backfill import Backfilling
     from fanfold.follows.edges import Edges
-    from fanfold.senders import Senders
     from fanfold.settings import Settings
 
 
@@ -57,7 +57,7 @@ def senders(settings: Settings) -> Senders | None:
     """Whom each sender may act for; None where the stage binds nobody."""
     if not settings.senders:
         return None
-    from fanfold.senders import Senders
+    from fanfold.aws.senders import Senders
 
     return Senders.read(settings.senders)
 

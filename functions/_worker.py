@@ -209,7 +209,7 @@ def _reject(record: Record, error: Exception, source: QueueSource) -> None:
     logger.error("A message was rejected.", **_described(record), reason=shown(error))
     # Imported here: a cold start need not wait for what is rarely called.
     from fanfold.aws.dead_letters import CONTRACT, GAVE_UP, DeadLetterQueue
-    from fanfold.senders import chain
+    from fanfold.aws.senders import chain
 
     # A user may unfollow somebody, and the stage may raise its limit.
     may_succeed = isinstance(error, Undeliverable | TooManyFollows)

@@ -35,8 +35,8 @@ from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
 from fanfold.timeline.read import Hydration
 from functions import _clients, _wiring
-from proof import stage
 from proof.model.lambda_events import Context, sqs_event
+from proof.simulation import stage
 from proof.simulation.world.function_modules import imported_anew
 from tests import model, openapi
 

@@ -22,8 +22,8 @@ from fanfold.timeline.posts import Post
 from proof.model.clock import Clock
 from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.database import Database
+from proof.simulation.stage import stores
 from proof.simulation.world.schemas import schema_of
-from proof.stage import stores
 from tests import service
 
 AT = "2026-11-20T18:00:00.123Z"

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fanfold import clock, contract, json_text, names, times
+from fanfold.aws.senders import UNKNOWN, chain
 from fanfold.errors import BadInput
 from fanfold.messages import MAX_FIRST_SENT_MS, first_message_id, first_sent_at, sha256
-from fanfold.senders import UNKNOWN, chain
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -53,7 +53,7 @@ class DeadLetter:
     kind: str  # `CONTRACT`, `GAVE_UP` or empty
     group: str
     receipt: str
-    senders: str = UNKNOWN  # who sent it, the latest first (`fanfold/senders.py`)
+    senders: str = UNKNOWN  # who sent it, the latest first (`fanfold/aws/senders.py`)
 
     @property
     def size(self) -> int:

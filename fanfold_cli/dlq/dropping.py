@@ -11,8 +11,8 @@ from typing import Any
 from fanfold import contract, names
 from fanfold.aws import dead_letters
 from fanfold.aws.dead_letters import CONTRACT, MAX_MESSAGE_BYTES, DeadLetter
+from fanfold.aws.senders import chain
 from fanfold.messages import first_message_id
-from fanfold.senders import chain
 from fanfold_cli import kept_file
 from fanfold_cli.dlq import move_tasks
 from fanfold_cli.dlq.letters import MAX_LETTERS, QUEUES, Held, holding, not_found

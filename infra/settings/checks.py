@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Final, get_type_hints
 from urllib.parse import urlsplit
 
+from fanfold.aws.senders import SenderRule
 from fanfold.budgets import NoRoom
-from fanfold.senders import SenderRule
 
 if TYPE_CHECKING:
     from .stages import Stage

@@ -18,11 +18,11 @@ from proof.model.clock import Clock
 from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.capacity import Limits, Meter, Throttle
 from proof.model.dynamodb.database import Database
+from proof.simulation.stage import stores
 from proof.simulation.timed.sockets import in_virtual_time, over_sockets
 from proof.simulation.timed.system import POST, PUBLISHER, System
 from proof.simulation.timed.tables import CountedTimelines, follow, make_up_followers
 from proof.simulation.world.schemas import schema_of
-from proof.stage import stores
 
 GATE = 0.7
 ENTRY = Entry("2026-11-20T18:00:00.000Z#post", "ada", 1_800_000_000)

@@ -27,7 +27,7 @@ from fanfold.timeline.mutes import Mutes
 from fanfold.timeline.picking import Range
 from fanfold.timeline.posts import Post
 from fanfold.timeline.readers import Counted
-from proof.stage import stores
+from proof.simulation.stage import stores
 from tests.stores import page_of
 
 NOW = "2026-11-20T18:00:00.123Z"

@@ -20,11 +20,11 @@ from proof.model.iam import LEADING_KEYS, SOURCE_FUNCTION, Need, arn, needs
 from proof.simulation.clients.requests import call, send
 from proof.simulation.kinds.undisturbed import calm
 from proof.simulation.observed.channels import ChannelSettings
+from proof.simulation.stage import stores
 from proof.simulation.world import aws_clients
 from proof.simulation.world.aws_clients import running, tables_of
 from proof.simulation.world.lambdas import BY_HAND, installed, queue_url
 from proof.simulation.world.world import World
-from proof.stage import stores
 
 Record = dict[str, set[Need]]
 

@@ -19,7 +19,7 @@ from fanfold.timeline.visibility import Visibility
 from proof.model.clock import START_MS, Clock
 from proof.model.dynamodb.capacity import READ, Meter
 from proof.model.dynamodb.tables import Hooks
-from proof.stage import stores
+from proof.simulation.stage import stores
 from tests.stores import client_of
 
 READER = "b0b00000-0000-4000-8000-000000000001"

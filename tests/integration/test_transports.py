@@ -31,7 +31,7 @@ from proof.model.dynamodb.database import Database
 from proof.model.endpoint import Backend, answering_from, serving
 from proof.model.faults import OTHERS, FaultyBatches, Rates
 from proof.model.sqs import client as sqs
-from proof.stage import stores
+from proof.simulation.stage import stores
 from tests import service as system
 from tests.compat.calls import CREATIONS
 from tests.stores import POST, ROW

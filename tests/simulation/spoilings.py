@@ -19,8 +19,8 @@ from fanfold.ids import ref_id_for
 from fanfold.timeline.visibility import PageFilter
 from proof.simulation.clients import requests
 from proof.simulation.clients.climbs import Climb
+from proof.simulation.stage import stores
 from proof.simulation.world.world import World
-from proof.stage import stores
 
 PUBLISHER, OTHER = "p0", "p1"
 FOLLOWERS = ("ann", "bob", "cy", "dan", "eve", "fay")

@@ -11,10 +11,10 @@ import pytest
 
 from fanfold import names
 from fanfold.errors import TooOften
+from proof.simulation.stage import stores
 from proof.simulation.timed.model import warm
 from proof.simulation.timed.system import RATE, System
 from proof.simulation.timed.tables import follow
-from proof.stage import stores
 
 # A new table: what one floods with, the others miss.
 CAPACITY = 4_000

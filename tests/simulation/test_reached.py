@@ -13,9 +13,9 @@ from fanfold.timeline.marks import Reader
 from proof.simulation.clients import requests
 from proof.simulation.kinds import broken
 from proof.simulation.observed.reached import STATES, least, missing, table
+from proof.simulation.stage import stores
 from proof.simulation.world.lambdas import installed
 from proof.simulation.world.world import World
-from proof.stage import stores
 from tests.simulation.spoilings import calm
 
 

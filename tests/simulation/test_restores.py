@@ -20,9 +20,9 @@ from proof.simulation.checks.judge import violations
 from proof.simulation.checks.ledger import what_an_operator_ended_stays_ended
 from proof.simulation.clients import requests
 from proof.simulation.kinds.operated import KIND
+from proof.simulation.stage import stores
 from proof.simulation.world import commands, lambdas
 from proof.simulation.world.world import World
-from proof.stage import stores
 from tests.simulation.spoilings import PUBLISHER, calm, entry_of, gone
 
 # Seconds from the begin of a run: the moment T; the lanes are paused.

@@ -54,10 +54,10 @@ from proof.simulation.kinds.drawn import KINDS
 from proof.simulation.observed.cloudwatch import Watch
 from proof.simulation.oracle.follows import RowChange
 from proof.simulation.oracle.liveness import Liveness
+from proof.simulation.stage import stores
 from proof.simulation.world.aws_clients import BotoClient
 from proof.simulation.world.lambdas import dlq_url, installed, queue_url
 from proof.simulation.world.world import World
-from proof.stage import stores
 from tests.simulation.spoilings import (
     CHANGED,
     EDITED,

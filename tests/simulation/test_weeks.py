@@ -25,10 +25,10 @@ from proof.simulation.clients import requests
 from proof.simulation.kinds.weeks import KIND, live
 from proof.simulation.observed.channels import ChannelSettings
 from proof.simulation.oracle.ids import DAY, Between, Holder, Id, IdAttempt, WantedPost
+from proof.simulation.stage import stores
 from proof.simulation.world import skipped_sweeps, triggers
 from proof.simulation.world.lambdas import installed, lambdas
 from proof.simulation.world.long_world import LongWorld, Moment
-from proof.stage import stores
 from tests.simulation.test_spoiled_worlds import sentences
 
 SEED = 14

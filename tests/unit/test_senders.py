@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold import clock
+from fanfold.aws.senders import UNKNOWN, SenderRule, Senders, chain, identity
 from fanfold.errors import NotTheirs
 from fanfold.ids import ref_id_for
-from fanfold.senders import UNKNOWN, SenderRule, Senders, chain, identity
 
 NEWS, SHOP, OPERATOR = "AROANEWSNEWSNEWS", "AIDASHOPSHOPSHOP", "AROAOPERATOROPER"
 WIDE = "AROAWIDEWIDEWIDE"

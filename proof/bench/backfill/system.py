@@ -30,12 +30,12 @@ from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.capacity import Limits
 from proof.model.dynamodb.partitions import Key, Partition, Row
 from proof.model.dynamodb.values import Item, size_of_item
+from proof.simulation.stage import stores
 from proof.simulation.timed.calls import TimedCalls
 from proof.simulation.timed.mappings import Arrived, Environments, SideBySide
 from proof.simulation.timed.system import BODY, RETENTION_DAYS, System
 from proof.simulation.timed.tables import CountedTimelines
 from proof.simulation.world import lambdas
-from proof.stage import stores
 
 # Posts of a publisher before anybody follows it: more than a backfill brings.
 OLD_POSTS = 40

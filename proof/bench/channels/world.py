@@ -28,13 +28,13 @@ from proof.model.clock import START_MS
 from proof.model.dynamodb.capacity import Limits
 from proof.model.dynamodb.partitions import Key, Row
 from proof.model.dynamodb.tables import Table
+from proof.simulation.stage import stores
 from proof.simulation.timed.calls import TimedCalls
 from proof.simulation.timed.system import RETENTION_DAYS, Planner, System
 from proof.simulation.timed.tables import CountedTimelines, make_up_followers
 from proof.simulation.timed.tasks import Threads
 from proof.simulation.world import lambdas
 from proof.simulation.world.function_modules import imported_anew
-from proof.stage import stores
 
 R = TypeVar("R")
 

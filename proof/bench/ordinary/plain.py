@@ -20,10 +20,10 @@ from fanfold.messages import Message
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, entries_expire_at
 from proof.model.dynamodb.capacity import Limits
+from proof.simulation.stage import stores
 from proof.simulation.timed.mappings import Arrived
 from proof.simulation.timed.system import RETENTION_DAYS, System
 from proof.simulation.timed.tasks import Threads
-from proof.stage import stores
 
 # More than boto3's default of 10 connections, as somebody would set it who has measured.
 THREADS = 32

@@ -29,9 +29,9 @@ from proof.model.clock import START_MS, Clock
 from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.capacity import READ, Meter
 from proof.model.dynamodb.database import Database
+from proof.simulation.stage import stores
 from proof.simulation.world.scheduler import Scheduler, virtual_time
 from proof.simulation.world.schemas import schema_of
-from proof.stage import stores
 
 FOLLOWS = (1, 10, 100, 1_000, 5_000)
 FEW, MANY = FOLLOWS[0], FOLLOWS[-1]

@@ -12,10 +12,10 @@ from proof.model.clock import Clock
 from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.capacity import READ, Meter
 from proof.model.dynamodb.database import Database
+from proof.simulation.stage import stores
 from proof.simulation.timed.system import PUBLISHER
 from proof.simulation.timed.tables import FOLLOWER, store_edge
 from proof.simulation.world.schemas import schema_of
-from proof.stage import stores
 
 
 def read_units_of(followers: int, level: int) -> float:

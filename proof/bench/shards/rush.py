@@ -38,13 +38,13 @@ from proof.model.dynamodb.capacity import (
 )
 from proof.model.dynamodb.database import Database
 from proof.model.errors import client_error
+from proof.simulation.stage import stores
 from proof.simulation.timed.calls import call_seconds
 from proof.simulation.timed.model import partition_of
 from proof.simulation.timed.system import PUBLISHER
 from proof.simulation.timed.tables import FOLLOWER
 from proof.simulation.world.scheduler import Scheduler, virtual_time
 from proof.simulation.world.schemas import schema_of
-from proof.stage import stores
 
 # The product counts follows in windows of the wall clock; a rush may begin anywhere in one.
 WINDOW_MS = 10_000

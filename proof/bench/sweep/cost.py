@@ -33,9 +33,9 @@ from proof.model.lambda_events import Context
 from proof.model.sqs import client as sqs
 from proof.model.sqs.client import Queues
 from proof.model.sqs.queues import Hooks
+from proof.simulation.stage import stores
 from proof.simulation.world import lambdas
 from proof.simulation.world.schemas import schema_of
-from proof.stage import stores
 
 TEMPLATE = "00000000-0000-4000-8000-000000000000"
 FANOUT = "90570000-0000-4000-8000-{:012d}"

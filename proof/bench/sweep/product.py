@@ -46,12 +46,12 @@ from proof.bench.sweep.world import (
 from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.capacity import Meter
 from proof.model.dynamodb.database import Database
+from proof.simulation.stage import stores
 from proof.simulation.timed.calls import TimedCalls, call_seconds
 from proof.simulation.timed.tables import make_up_followers
 from proof.simulation.timed.tasks import Threads
 from proof.simulation.world.scheduler import Scheduler
 from proof.simulation.world.schemas import schema_of
-from proof.stage import stores
 
 # Followers of one segment, alone in its fan-out or one of several. PLAN's estimate of the
 # whole is off by a few percent, and must not give another number of segments.

@@ -9,10 +9,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from fanfold import times
 from fanfold.aws import boto
 from fanfold.follows.sharding import raised
+from proof.simulation.stage import stores
 from proof.simulation.world.lambdas import MAPPED
 from proof.simulation.world.neighbours import is_of_neighbours
 from proof.simulation.world.world import World
-from proof.stage import stores
 
 
 def pause_queues(world: World) -> None:

@@ -11,8 +11,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold.aws import boto
 from fanfold.channels.head import readable_until
+from proof.simulation.stage import stores
 from proof.simulation.world.world import World
-from proof.stage import stores
 
 # Publishers without posts, who take places.
 OTHERS = ("c0", "c1")

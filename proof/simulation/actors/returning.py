@@ -16,9 +16,9 @@ from fanfold.fanout.row import STALLED
 from fanfold.messages import MAX_FIRST_SENT_MS, PlanFanout
 from proof.simulation.clients import reader_requests, requests
 from proof.simulation.oracle.ids import DAY, Between, IdAttempt, WantedPost, body_of
+from proof.simulation.stage import stores
 from proof.simulation.world.lambdas import MAPPED, queue_url
 from proof.simulation.world.long_world import LongWorld, Pair
-from proof.stage import stores
 
 HOUR_MS = 60 * 60 * 1_000
 # How long orders of a fan-out are lost. SWEEP asks for nine days before it gives up.

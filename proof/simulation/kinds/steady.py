@@ -21,9 +21,9 @@ from proof.simulation.faults.troubles import FAILURES, LASTING, THROTTLES, Troub
 from proof.simulation.kinds.kind import Kind
 from proof.simulation.observed.cloudwatch import MINUTE, Watch
 from proof.simulation.oracle.liveness import Liveness
+from proof.simulation.stage import stores
 from proof.simulation.world.lambdas import MAPPED
 from proof.simulation.world.world import World
-from proof.stage import stores
 
 # How far the clock of API Gateway is ahead of that of SQS.
 SKEWS_MS = (0, -150, 150)

@@ -17,9 +17,9 @@ from fanfold.fanout.transport.loop import Call, Finished
 from fanfold.follows import ring
 from fanfold.follows.ring_reader import EdgePage, Read
 from fanfold.timeline.entries import Entry
+from proof.simulation.stage import stores
 from proof.simulation.world.retries import is_repeated
 from proof.simulation.world.scheduler import Scheduler, Task
-from proof.stage import stores
 
 # A call to DynamoDB or SQS: log-normal, 5.5 ms on average, one in a hundred above 9.5 ms.
 CALL_MEDIAN_SECONDS, CALL_SIGMA = 0.0053, 0.25

@@ -24,9 +24,9 @@ from proof.model.clock import START_MS
 from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.capacity import Limits
 from proof.model.endpoint import answering_from, late, serving
+from proof.simulation.stage import stores
 from proof.simulation.timed.system import POST, PUBLISHER, System
 from proof.simulation.timed.tables import follow
-from proof.stage import stores
 
 # Slow enough for one core, which both makes and answers the calls.
 TABLE = Limits(partition_writes=250)

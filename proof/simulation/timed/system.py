@@ -25,11 +25,11 @@ from fanfold.messages import DeliverSegment, Message, PlanFanout
 from fanfold.rates import Rate
 from fanfold.settings import Settings
 from proof.model.dynamodb.capacity import Limits
+from proof.simulation.stage import stores
 from proof.simulation.timed.calls import ModelTransport
 from proof.simulation.timed.mappings import Arrived, Environments
 from proof.simulation.timed.model import Model
 from proof.simulation.timed.tasks import Threads
-from proof.stage import stores
 
 # As a stage has it by default.
 RETENTION_DAYS = 30

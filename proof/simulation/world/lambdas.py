@@ -33,9 +33,9 @@ from fanfold.follows import density, edges_table, levels, ring_reader, sharding
 from fanfold.settings import Settings
 from fanfold.sweep import remedy, selection, sweep
 from fanfold.timeline import marks
-from proof import stage
 from proof.model.lambda_events import Context
 from proof.model.sqs.messages import ACCOUNT
+from proof.simulation import stage
 from proof.simulation.clients.spans import Span
 from proof.simulation.faults.faults import SHARD_WRITES
 from proof.simulation.observed.channels import ChannelSettings

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from fanfold import names, times
 from fanfold.fanout.row import Fanout
 from fanfold.messages import DeliverSegment, PlanFanout
+from proof.simulation.stage import stores
 from proof.simulation.world.lambdas import MAPPED, queue_url
-from proof.stage import stores
 
 if TYPE_CHECKING:
     from proof.simulation.world.world import World

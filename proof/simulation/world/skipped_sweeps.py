@@ -20,7 +20,7 @@ from fanfold.channels.head import head_of
 from fanfold.fanout.row import Fanout, from_item
 from fanfold.sweep.remedy import Remedy, remedy_for
 from proof.simulation.faults.faults import MAX_SKEW_MS
-from proof.stage import stores
+from proof.simulation.stage import stores
 
 if TYPE_CHECKING:
     from proof.simulation.world.world import World
