@@ -17,6 +17,7 @@ from fanfold.timeline.readers import Readers, reader_of
 if TYPE_CHECKING:
     from typing import Protocol
 
+    from fanfold.aws.items import Item
     from fanfold.aws.threads import Together
 
     class SharedTimelines(Protocol):  # `channels.reading`; no cold start pays for the protocol
@@ -104,7 +105,7 @@ class PageFilter:
         else:
             *answers, read = self.together(*calls, ("GetItem", row))
         rows = read.get("Responses", {}).get(row["TableName"], ())
-        item: Mapping[str, Any] = read.get("Item") or next(iter(rows), {})
+        item: Item = read.get("Item") or next(iter(rows), {})
         self.has_row = bool(item)
         self.reader = reader_of(item)
         return answers
