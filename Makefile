@@ -42,7 +42,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 # Keep bytecode: otherwise each of the many processes of a test compiles boto3 and the CDK again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo demo-alone quick test check verify static thorough doors slow speed simulate exhaustive \
+.PHONY: help setup demo demo-alone quick test check verify static thorough doors slow speed simulate \
 	mutants contract bench aws-verify runtime judges format documents audit lock wheel release synth clean
 
 help: ## Show this list
@@ -94,10 +94,6 @@ speed: $(READY)
 
 simulate: .venv/.ready ## Try to lose a post: SEEDS=1000 runs of the whole system from START=0, by JOBS processes
 	@$(BIN)/python -m proof.simulation --seeds $(SEEDS) --start $(START) --jobs $(JOBS) --keep .simulation
-
-exhaustive: .venv/.ready ## Try every order of calls in small scopes, then with one fault at any step: ten minutes
-	@$(BIN)/python -m proof.simulation.exhaustive --all
-	@$(BIN)/python -m proof.simulation.exhaustive --faults 1
 
 mutants: .venv/.ready ## Take out guards and see the simulation notice; change lines, and a test does
 	@$(BIN)/python -m proof.mutants

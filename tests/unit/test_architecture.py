@@ -26,7 +26,7 @@ BOUNDS = {
             "proof",
             "tools",
         ),
-        30_940,
+        28_790,
     ),
     "the tests": (("tests",), 50_780),
 }

@@ -333,7 +333,6 @@ def imported_from(*folders: str) -> set[str]:
 
 IMPORTS = {
     "simulation": ["proof/simulation"],
-    "exhaustive": ["proof/simulation/exhaustive"],
     "mutations": ["proof/mutants", "proof/simulation"],
     "mutants": ["proof/mutants", "tests/unit", "tests/integration"],
     "judges": ["tests/integration"],

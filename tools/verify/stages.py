@@ -30,7 +30,7 @@ UNIT, BENCHES = ("tests/unit", MUTANTS), ("tests/bench", "proof/bench")
 # What only simulated worlds use: no bench and no other test does.
 SEEDS_ALONE = (
     "tests/simulation",
-    *(f"proof/simulation/{each}" for each in ("actors", "checks", "exhaustive", "kinds")),
+    *(f"proof/simulation/{each}" for each in ("actors", "checks", "kinds")),
 )
 
 
@@ -118,7 +118,6 @@ STAGES = (
             *_tests("doors", "e2e", "wheel"),
         ),
     ),
-    Stage("exhaustive", _python("proof.simulation.exhaustive"), (*WORLD, *LOCKS)),
     Stage("runtime", _make("runtime")),
     Stage(
         "demo",

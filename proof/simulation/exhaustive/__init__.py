@@ -1,1 +1,0 @@
-"""Small scopes, exhaustively: every order in which the real functions' calls to AWS can happen."""
