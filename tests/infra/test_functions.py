@@ -8,29 +8,13 @@ from fanfold.settings import Settings
 from tests.infra.template import (
     Template,
     functions,
-    of_type,
     updated_before,
     variables,
 )
 
-# Seconds and megabytes by module.
-EXPECTED = {
-    "api": (10, 512),
-    "timeline": (10, 512),
-    "plan": (60, 512),
-    "deliver": (60, 512),
-    "relate": (30, 512),
-    "sweep": (55, 1769),
-}
 
-
-def test_timeouts_and_memory_are_pinned_and_no_construct_of_cdk_adds_a_function(
-    template: Template,
-) -> None:
+def test_the_doctor_waits_longer_than_any_function_that_uses_edges(template: Template) -> None:
     found = functions(template)
-    assert {name: (each["Timeout"], each["MemorySize"]) for name, each in found.items()} == EXPECTED
-    assert len(of_type(template, "AWS::Lambda::Function")) == len(EXPECTED)
-    # The doctor waits longer than any function that uses edges.
     edges = ("api", "plan", "deliver", "relate")
     assert all(found[module]["Timeout"] < MOMENT_SECONDS for module in edges)
 
