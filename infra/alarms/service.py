@@ -113,7 +113,10 @@ def of_table(table: names.Table, placed: HouseTable) -> Iterator[Rule]:
         f"{' and '.join(kinds)}: requests are answered with 503, and messages come again. See 'A "
         "throttled table' in docs/operations.md.",
         metric=math(" + ".join(f"FILL({kind}, 0)" for kind in kinds))(
-            **{kind: _of_dynamodb(THROTTLES[kind], TableName=placed.table_name) for kind in kinds}
+            **{
+                kind: _of_dynamodb(THROTTLES[kind], {"TableName": placed.table_name})
+                for kind in kinds
+            }
         ),
         threshold=1,
         bad=bad,
@@ -130,7 +133,7 @@ def _of_index(index: names.Index, table: names.Table, placed: HouseTable) -> Rul
         says=f"For {bad} minutes the index {index.name} has throttled writes, and with them those "
         f"of its table, {table.name.lower()}. See 'A throttled index' in docs/operations.md.",
         metric=math("FILL(writes, 0)")(
-            writes=_of_dynamodb(THROTTLES["writes"], **_dimensions(placed, index))
+            writes=_of_dynamodb(THROTTLES["writes"], _dimensions(placed, index))
         ),
         threshold=1,
         bad=bad,
@@ -176,10 +179,10 @@ def _consumed(
     metric = "ConsumedWriteCapacityUnits"
     for table, placed in tables.items():
         name = table.name.lower()
-        yield name, _of_dynamodb(metric, period=DAY, TableName=placed.table_name)
+        yield name, _of_dynamodb(metric, {"TableName": placed.table_name}, DAY)
         for index in table.indexes:
             dimensions = _dimensions(placed, index)
-            yield f"{name}_{index.name}", _of_dynamodb(metric, period=DAY, **dimensions)
+            yield f"{name}_{index.name}", _of_dynamodb(metric, dimensions, DAY)
 
 
 def _dimensions(placed: HouseTable, index: names.Index) -> dict[str, str]:
@@ -187,7 +190,9 @@ def _dimensions(placed: HouseTable, index: names.Index) -> dict[str, str]:
     return {"TableName": placed.table_name, "GlobalSecondaryIndexName": index.name}
 
 
-def _of_dynamodb(metric: str, *, period: Duration = MINUTE, **dimensions: str) -> cloudwatch.Metric:
+def _of_dynamodb(
+    metric: str, dimensions: Mapping[str, str], period: Duration = MINUTE
+) -> cloudwatch.Metric:
     return cloudwatch.Metric(
         namespace="AWS/DynamoDB",
         metric_name=metric,

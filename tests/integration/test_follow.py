@@ -19,9 +19,8 @@ from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import row_key
 from fanfold.follows.relation import Follow
-from fanfold.messages import PlanFanout
 from functions import plan
-from functions._intake import FollowAdded, PostDeleted
+from functions._intake import FollowAdded
 from functions._worker import Received
 from tests.service import AT, AT_MS, Answer, Json, System, cancelled, error
 
@@ -332,12 +331,6 @@ def follow_event(system: System, kind: str, *, user: str = "bob", times_received
     """A message of the publish queue as SQS hands it out, sent at the clock's time."""
     body = {"version": 1, "type": f"follow.{kind}", "user_id": user, "publisher_id": "ada"}
     return {"Records": [system.record("Publish", body, times_received=times_received)]}
-
-
-def test_messages_about_a_post_are_taken_in_turn_and_plans_are_not(system: System) -> None:
-    turn = system.door("plan")._turn
-    assert turn(PostDeleted(1, "post.deleted", "ada", "one")) == "one"
-    assert turn(PlanFanout(fanout_id="one")) is None
 
 
 def test_a_batch_is_taken_in_parallel_except_for_the_follows_of_one_user(
