@@ -58,8 +58,8 @@ def failed_of(
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
-def test_each_message_is_read_once_and_handled_and_fails_alone(threads: Executor | None) -> None:
-    """Those with the same key one after the other."""
+def test_each_message_is_handled_and_fails_alone(threads: Executor | None) -> None:
+    """It is read once; those with the same key are handled one after the other."""
     read, handled, dlq = list[str](), list[int](), Dlq()
 
     def number(body: str) -> int:
