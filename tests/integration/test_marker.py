@@ -73,7 +73,7 @@ def test_a_transaction_in_the_way_is_waited_for(system: System, fail_first: Fail
 def test_a_throttled_row_is_answered_with_try_later(system: System, fail_first: FailFirst) -> None:
     fail_first(system.dynamodb, "update_item", [error("ThrottlingException")])
     assert put(system, AT).slug == "try-later"
-    fail_first(system.door("timeline").dynamodb, "get_item", [error("ThrottlingException")])
+    fail_first(system.door("timeline").stores.client, "get_item", [error("ThrottlingException")])
     assert system.http("timeline/read_marker").slug == "try-later"
 
 

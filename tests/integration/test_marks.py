@@ -157,7 +157,7 @@ def test_the_row_is_read_consistently_and_once_a_page_and_there_is_no_page_witho
     posts: System, fail_first: FailFirst
 ) -> None:
     throttled = error("ProvisionedThroughputExceededException")
-    requests = fail_first(posts.door("timeline").dynamodb, "get_item", [throttled])
+    requests = fail_first(posts.door("timeline").stores.client, "get_item", [throttled])
     answer = posts.timeline("bob")
     assert (answer.status, answer.slug) == (503, "try-later")
     posts.timeline("bob", limit="1", hydrate="false")
@@ -239,6 +239,6 @@ def test_a_mute_in_conflict_is_tried_again(
     posts: System, fail_first: FailFirst, failures: int
 ) -> None:
     conflict = cancelled("None", "TransactionConflict")
-    fail_first(posts.door("api").dynamodb, "transact_write_items", [conflict] * failures)
+    fail_first(posts.door("api").stores.client, "transact_write_items", [conflict] * failures)
     assert mute(posts, "ada") == (204 if failures < 6 else 429)
     assert seen(posts) == (["bea"] if failures < 6 else ["bea", "ada"])

@@ -86,7 +86,7 @@ def test_what_cannot_be_read_is_never_counted_as_nothing(
     system: System, fail_first: Callable[..., list[Any]], operation: str
 ) -> None:
     give(system, 1)
-    fail_first(system.door("timeline").dynamodb, operation, [error("ThrottlingException")])
+    fail_first(system.door("timeline").stores.client, operation, [error("ThrottlingException")])
     assert system.http("timeline/count_unread").slug == "try-later"
     assert unread(system) == (1, False)
 
