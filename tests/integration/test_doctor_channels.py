@@ -9,17 +9,19 @@ import pytest
 
 from fanfold import names
 from fanfold.aws.items import binaries, expressions, number, text
-from fanfold.channels.head import Head, partition_of
+from fanfold.channels.head import Channel, Head, partition_of
 from fanfold.channels.head_table import KEY
 from fanfold.doctor import heads
+from fanfold.doctor.findings import Difference, mark_of
 from fanfold.doctor.heads import Known
-from fanfold.fanout.row import CHANNEL
+from fanfold.fanout.row import CHANNEL, Fanout
+from fanfold.follows.relation import FOLLOWED, Follow
 from fanfold.ids import ref_id_for
-from fanfold.timeline.marks import hash_of
+from fanfold.timeline.marks import Reader, hash_of
 from tests.commands import FakeLambda, Ran, run
 from tests.integration.test_cli_permissions import Policed, documented
 from tests.integration.test_doctor import found
-from tests.service import System
+from tests.service import AT_MS, System
 
 # No publisher of these tests has so many followers: a channel is given by hand.
 BY_HAND = 1_000_000
@@ -285,3 +287,59 @@ def test_a_stage_that_gives_no_channels_any_more_is_examined_for_those_that_it_h
     ran = run("doctor", "--whole", "--json", lambda_=FakeLambda(channel_threshold=0))
     assert found(ran) == {"channel_missing": 1}
     assert ran.json["posts_in_channels"] == 2
+
+
+# The comparisons
+
+
+def known(version: int = 0, **posts: int) -> Known:
+    all_known = Known(version=version)
+    for publisher, count in posts.items():
+        row: Any = {"accepted_at": "", "expires_at": 0, "followers": 9, "sort_key": ""}
+        all_known.add(Fanout(fanout_id=str(n), publisher_id=publisher, **row) for n in range(count))
+    return all_known
+
+
+def head(*channels: Channel, version: int = 3, revision: int = 5) -> Head:
+    return Head(version, revision, {each.key: each for each in channels})
+
+
+ADA = Channel("ada", 2, seq=4)
+
+
+def test_a_head_that_knows_less_than_the_ledger_is_outdated_and_a_rebuilt_one_is_later() -> None:
+    assert heads.is_outdated(head(ADA), known(ada=ADA.seq + 1))
+    assert not heads.is_outdated(head(ADA), known(version=head().version, ada=ADA.seq, bea=1))
+    demoted = Channel("cem", 1, seq=9, until=UNTIL)
+    found = known(version=7, ada=6, bea=2)
+    assert heads.not_in_head(head(ADA, demoted), found) == ["bea"]
+    whole = heads.rebuilt(head(ADA, demoted), found, now_ms=AT_MS)
+    assert (whole.version, whole.revision) == (AT_MS, AT_MS)
+    assert sorted(whole.channels.values()) == [
+        Channel("ada", AT_MS, seq=6),
+        Channel("bea", AT_MS, seq=2, followers=9),
+        Channel("cem", AT_MS, seq=9, until=UNTIL),
+    ]
+    assert not heads.not_in_head(whole, found)
+    assert not heads.is_outdated(whole, found)
+    assert heads.rebuilt(whole, found, now_ms=AT_MS).revision == AT_MS + 1
+
+
+@pytest.mark.parametrize(
+    ("state", "channels_seen", "is_noted", "expected"),
+    [
+        (FOLLOWED, 2, True, None),
+        (FOLLOWED, 2, False, Difference.CHANNEL_MISSING),
+        (FOLLOWED, 1, False, None),
+        ("unfollowed", 2, True, Difference.CHANNEL_EXTRA),
+        ("unfollowed", 2, False, None),
+    ],
+)
+def test_a_reader_has_noted_the_channels_of_the_publishers_followed(
+    state: str, channels_seen: int, is_noted: bool, expected: Difference | None
+) -> None:
+    row = Follow(user_id="bob", publisher_id="ada", state=state, version=1)
+    marks = [hash_of("ada")] if is_noted else []
+    reader = Reader(channels=marks, channels_seen=channels_seen)
+    assert mark_of(row, reader, now_ms=AT_MS, retention_days=30, head=head(ADA)) is expected
+    assert mark_of(row, reader, now_ms=AT_MS, retention_days=30, head=head()) is None
