@@ -327,6 +327,19 @@ def test_every_page_says_how_many_one_follows(system: System, fail_first: FailFi
     assert [call["ConsistentRead"] for call in calls] == [True]
 
 
+def test_a_list_with_thousands_of_tombstones_has_short_pages(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fanfold.follows.follow.PAGE", 3)
+    monkeypatch.setattr("fanfold.follows.follow.MAX_PAGES", 2)
+    publishers = follow_many(system, 20)
+    for publisher in publishers[1:19]:
+        system.follows.unfollow(row(system, "bob", publisher), now_ms=AT_MS)
+    pages = walk(system, limit="1")
+    assert list(itertools.chain(*pages)) == [publishers[0], publishers[19]]
+    assert [] in pages, "a page may be empty and not the last"
+
+
 def follow_event(system: System, kind: str, *, user: str = "bob", times_received: int = 1) -> Json:
     """A message of the publish queue as SQS hands it out, sent at the clock's time."""
     body = {"version": 1, "type": f"follow.{kind}", "user_id": user, "publisher_id": "ada"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,10 +14,12 @@ from fanfold import clock, names
 from fanfold.follows.levels import LEVEL_SECONDS
 from fanfold.follows.sharding import (
     HOT_KEY_RANGE,
+    MAX_HISTORY,
+    Growth,
     raised,
 )
 from functions import _wiring, plan
-from tests.service import System, error
+from tests.service import AT_MS, System, error
 
 FailFirst = Callable[..., list[Any]]
 
@@ -115,6 +118,21 @@ def test_plan_reads_pages_of_many_shards_in_parallel(
 
 
 # Growing
+
+
+def test_the_history_of_growths_is_stored_and_bounded(system: System) -> None:
+    for number in range(MAX_HISTORY + 5):
+        system.publishers.count("ada", 100, now_ms=system.clock.ms)
+        grow(system, number % 9)
+        system.clock.advance(11)
+    found = system.publishers.shards("ada")
+    assert found.version == MAX_HISTORY + 5
+    assert len(found.history) == MAX_HISTORY
+    last = AT_MS + (MAX_HISTORY + 4) * 11_000
+    assert found.history[-1] == Growth((MAX_HISTORY + 4) % 9, last, 20)
+    assert found.last_updated == last
+    (row,) = system.rows(names.PUBLISHERS)
+    assert len(json.dumps(row)) < 2_000, "always one read unit"
 
 
 def test_a_door_under_lasting_throttles_grows_its_publisher_and_reports_it(
