@@ -108,7 +108,9 @@ def test_a_throttled_read_is_answered_with_try_later(
     system: System, fail_first: Callable[..., list[Any]]
 ) -> None:
     system.publish()
-    fail_first(system.door("timeline").stores.client, "get_item", [error("ThrottlingException")] * 5)
+    fail_first(
+        system.door("timeline").stores.client, "get_item", [error("ThrottlingException")] * 5
+    )
     assert get(system).slug == "try-later"
     assert get(system, "a b").slug == "bad-input"
 
