@@ -93,54 +93,72 @@ def _checks(wanted: Wanted, deploy: str) -> Iterator[Check]:
 
 
 def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check]:
+    def bootstrap() -> list[Check]:
+        version = account.bootstrap_version(wanted.bootstrap_parameter)
+        return [checks.check_bootstrap(wanted, version)]
+
     found: FoundStack | None = None
     unread: Exception | None = None
-    try:
-        found = account.stack(wanted.stack)
-    except (ClientError, BotoCoreError) as error:
-        unread = error
 
-    def stack() -> FoundStack | None:
+    def stack() -> list[Check]:
+        nonlocal found, unread
+        try:
+            found = account.stack(wanted.stack)
+        except (ClientError, BotoCoreError) as error:
+            unread = error
+            raise
+        return [checks.check_stack(wanted, found, deploy)]
+
+    def warmth() -> list[Check]:
         if unread:
             raise unread
-        return found
+        return [checks.check_warmth(wanted, found)]
 
-    def retention() -> Check | None:
-        if (there := stack()) is None or not there.has_lived:
-            return None
-        return checks.check_retention(wanted, account.entry_days(wanted.stack))
+    def retention() -> list[Check]:
+        if unread:
+            raise unread
+        if found is None or not found.has_lived:
+            return []
+        return [checks.check_retention(wanted, account.entry_days(wanted.stack))]
 
-    def alarms() -> Check | None:
-        if (there := stack()) is None or there.alarm_topic is None:
-            return None
-        return checks.check_alarms(wanted, there, account.addresses(there.alarm_topic))
+    def alarms() -> list[Check]:
+        if unread:
+            raise unread
+        if found is None or found.alarm_topic is None:
+            return []
+        return [checks.check_alarms(wanted, found, account.addresses(found.alarm_topic))]
 
-    def slack() -> Check | None:
+    def slack() -> list[Check]:
         if wanted.slack is None:
-            return None
+            return []
         names = account.slack_configurations(wanted.slack)
-        return checks.check_slack(wanted.slack, account.region, names)
+        return [checks.check_slack(wanted.slack, account.region, names)]
 
-    asked: dict[str, Callable[[], Check | None]] = {
-        "bootstrap": lambda: checks.check_bootstrap(
-            wanted, account.bootstrap_version(wanted.bootstrap_parameter)
-        ),
-        "stack": lambda: checks.check_stack(wanted, stack(), deploy),
-        "warm tables": lambda: checks.check_warmth(wanted, stack()),
+    def concurrency() -> list[Check]:
+        return [checks.check_concurrency(wanted, account.unreserved_concurrency())]
+
+    def quota() -> list[Check]:
+        return [checks.check_write_quota(wanted, account.write_quota())]
+
+    def requests() -> list[Check]:
+        return [checks.check_requests(wanted, account.requests_per_second())]
+
+    asked: dict[str, Callable[[], list[Check]]] = {
+        "bootstrap": bootstrap,
+        "stack": stack,
+        "warm tables": warmth,
         "retention": retention,
         "alarms": alarms,
         "Slack": slack,
-        "concurrency": lambda: checks.check_concurrency(wanted, account.unreserved_concurrency()),
-        "write quota": lambda: checks.check_write_quota(wanted, account.write_quota()),
-        "requests": lambda: checks.check_requests(wanted, account.requests_per_second()),
+        "concurrency": concurrency,
+        "write quota": quota,
+        "requests": requests,
     }
     for name, ask in asked.items():
         try:
-            check = ask()
+            yield from ask()
         except (ClientError, BotoCoreError) as error:
-            check = checks.unchecked(name, error)
-        if check is not None:
-            yield check
+            yield checks.unchecked(name, error)
 
 
 def _print(found: list[Check]) -> None:

@@ -58,11 +58,15 @@ class FoundStack:
         """Whether a deploy of it has ever succeeded, as far as its status tells."""
         return self.status not in ("REVIEW_IN_PROGRESS", "ROLLBACK_COMPLETE")
 
-    def parts(self, *, is_protected: bool) -> list[str]:
-        """The stack, its tables and its pools, as far as they are protected, or are not."""
-        tables = {table.name: table.is_protected for table in self.tables.values()}
-        found = {"the stack": self.is_protected, **tables, **self.pools}
-        return [name for name, has_protection in found.items() if has_protection == is_protected]
+    def unprotected(self) -> list[str]:
+        names = [] if self.is_protected else ["the stack"]
+        names += [table.name for table in self.tables.values() if not table.is_protected]
+        return names + [pool for pool, is_protected in self.pools.items() if not is_protected]
+
+    def protected(self) -> list[str]:
+        names = ["the stack"] if self.is_protected else []
+        names += [table.name for table in self.tables.values() if table.is_protected]
+        return names + [pool for pool, is_protected in self.pools.items() if is_protected]
 
 
 def unchecked(name: str, reason: object) -> Check:
@@ -136,7 +140,7 @@ def _check_first(wanted: Wanted, sentence: str, deploy: str) -> Check:
 
 
 def _check_protection(wanted: Wanted, found: FoundStack, deploy: str) -> Check:
-    protected, unprotected = (found.parts(is_protected=each) for each in (True, False))
+    protected, unprotected = found.protected(), found.unprotected()
     if wanted.is_protected and unprotected:
         return _stack(
             Status.WARNING,
