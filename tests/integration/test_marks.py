@@ -15,6 +15,7 @@ from urllib3 import HTTPResponse
 
 from fanfold import names
 from fanfold.aws.items import text
+from fanfold.aws.retries import STEP
 from fanfold.timeline import marks
 from fanfold_client import Refused
 from proof.simulation.world.function_modules import imported_anew
@@ -134,7 +135,7 @@ def test_when_follows_cannot_be_read_there_is_no_page_instead_of_a_wrong_one(
     posts.unfollow("bob", "ada")
     timeline = posts.door("timeline")
     left = {names.FOLLOWING.name: {"Keys": [{"publisher_id": text("bea")}]}}
-    plain, calls = timeline.dynamodb.batch_get_item, []
+    plain, calls = timeline.stores.client.batch_get_item, []
 
     def fail(count: int) -> Any:
         def call(**request: Any) -> Any:
@@ -146,10 +147,10 @@ def test_when_follows_cannot_be_read_there_is_no_page_instead_of_a_wrong_one(
 
         return call
 
-    monkeypatch.setattr(timeline.dynamodb, "batch_get_item", fail(4))
+    monkeypatch.setattr(timeline.stores.client, "batch_get_item", fail(STEP.attempts - 1))
     assert [e["publisher_id"] for e in posts.timeline("bob").body["entries"]] == ["bea"]
     calls.clear()
-    monkeypatch.setattr(timeline.dynamodb, "batch_get_item", fail(5))
+    monkeypatch.setattr(timeline.stores.client, "batch_get_item", fail(STEP.attempts))
     assert (posts.timeline("bob").status, posts.timeline("bob").status) == (503, 200)
 
 
