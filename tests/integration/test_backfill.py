@@ -12,6 +12,7 @@ import pytest
 from fanfold import names
 from fanfold.aws.retries import STEP
 from fanfold.errors import Unsent
+from fanfold.ids import ref_id_for
 from functions import relate
 from tests.service import Json, System, error
 
@@ -177,6 +178,39 @@ def test_without_backfill_no_order_is_sent_and_none_that_is_left_writes(
 
 
 # Orders of one batch
+
+
+def test_an_unfollow_before_the_order_comes_leaves_the_timeline_empty(system: System) -> None:
+    post(system, "one")
+    system.follow("bob")
+    system.unfollow("bob")
+    system.pump("Relation")
+    assert system.reached(ref_id_for("ada", "one")) == []
+
+
+def test_orders_to_backfill_one_timeline_are_carried_out_in_turn(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names_ = [f"publisher-{number}" for number in range(5)]
+    for publisher in names_:
+        post(system, publisher, user=publisher)
+        system.follow("bob", publisher)
+    busy, most = [0], [0]
+    plain = relate.backfilling.first
+
+    def first(*args: Any, **more: Any) -> int:
+        busy[0] += 1
+        most[0] = max(most[0], busy[0])
+        try:
+            return plain(*args, **more)
+        finally:
+            busy[0] -= 1
+
+    stub: Any = type("Stub", (), {"first": staticmethod(first)})
+    monkeypatch.setattr(relate, "backfilling", stub)
+    assert system.pump_once("Relation")
+    assert most == [1]
+    assert sorted(shown(system)) == names_
 
 
 def test_each_order_of_a_batch_fails_alone(system: System, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,6 +206,14 @@ def test_a_retraction_that_the_index_has_not_heard_of_is_left_out(
     assert refs(feed(system, hydrate="false")) == published, "posts are not looked at"
 
 
+def test_a_feed_ends_with_the_retention(system: System) -> None:
+    publish(system, 2)
+    system.clock.advance(30 * DAY - 0.5)
+    assert len(refs(feed(system))) == 1
+    system.clock.advance(1)
+    assert refs(feed(system)) == []
+
+
 def test_the_switch_closes_feeds_to_all_but_their_publisher(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
