@@ -133,16 +133,6 @@ def test_an_edit_before_its_post_is_tried_again_soon_and_then_ever_later(system:
     assert (content(system)[0], system.waiting("Publish")) == ("X", 0)
 
 
-def test_a_retracted_post_is_not_edited(system: System) -> None:
-    take(system, message(system, "post.published"), message(system, "post.deleted"))
-    before = system.dump()
-    system.clock.advance(1)
-    assert take(system, edit(system, "Better")) == []
-    answer = put(system, "Better", ref_id=QUEUED)
-    assert (answer.status, answer.slug) == (410, "post-retracted")
-    assert (system.dump(), system.rejected("Publish")) == (before, [])
-
-
 def refused(system: System, ref_id: str, *, user: str = "eve") -> str:
     """What the door says to an edit that is refused, which leaves everything as it is."""
     before = system.dump()

@@ -56,19 +56,6 @@ def test_a_fanout_of_many_segments_and_pages_is_complete(
     assert_complete(system, users)
 
 
-def test_an_entry_expires_with_its_post_and_is_small(system: System) -> None:
-    system.give_followers(1)
-    system.publish(body={"text": "x" * 4000})
-    system.pump()
-    (entry,) = system.dump()["Timelines"]
-    assert entry == {
-        "user_id": {"S": "follower-0"},
-        "sort_key": {"S": "2026-11-20T18:00:00.123Z#" + POST},
-        "publisher_id": {"S": "ada"},
-        "expires_at": {"N": str(1_795_197_600 + 30 * 86_400)},
-    }
-
-
 @pytest.mark.usefixtures("through_lanes")
 def test_followers_their_level_and_the_ledger_are_read_consistently(
     system: System, fail_first: Callable[..., list[Any]]

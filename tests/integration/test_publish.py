@@ -14,7 +14,7 @@ from fanfold import json_text, times
 from fanfold.fanout.publish import SILENT_MS
 from fanfold.fanout.row import VOID
 from fanfold.ids import ref_id_for
-from tests.service import AT, AT_MS, POST, Json, System, error, event
+from tests.service import AT, AT_MS, POST, Json, System, around_calls, error, event
 
 # The life of an entry, and how much longer its post keeps its id.
 UNTIL_FREE_SECONDS = (30 + 14) * 86_400
@@ -198,6 +198,30 @@ def test_a_repeat_sends_a_command_again_that_seems_lost(system: System) -> None:
         system.clock.advance(seconds)
         assert system.publish().status == 202
         assert system.waiting("Publish") == sent
+
+
+def test_a_post_that_was_stored_after_its_row_was_void_is_delivered(system: System) -> None:
+    """Its door was frozen before it stored the post, and PLAN has ended the row meanwhile."""
+    users, frozen = system.give_followers(3), list[int]()
+
+    def freeze(operation: str, request: Json, make: Callable[[], Any]) -> Any:
+        puts_post = (operation, request.get("TableName")) == ("PutItem", "Posts")
+        if puts_post and not frozen:
+            frozen.append(1)
+            system.clock.advance(200)
+            system.sweep()
+            system.pump()
+            assert system.ledger().state == "void"
+            system.clock.advance(400)
+        return make()
+
+    with around_calls(freeze):
+        assert system.publish().status == 202
+    for _ in range(5):
+        system.pump()
+        system.clock.advance(300)
+        system.sweep()
+    assert (system.reached(), system.ledger().state) == (users, "complete")
 
 
 def test_a_throttled_table_is_answered_with_try_later(

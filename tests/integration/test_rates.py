@@ -65,24 +65,6 @@ def test_a_sender_on_the_queue_is_never_refused_but_leaves_the_fast_way_to_the_o
     assert system.rejected("Publish") == []
 
 
-def test_what_went_to_the_bulk_lane_comes_back_to_it_after_a_crash(three_a_minute: System) -> None:
-    """PLAN's order again, and SWEEP's questions."""
-    system = three_a_minute
-    users = system.give_followers(2)
-    send(system, 0, 1, 2, 3)
-    (late,) = system.open_fanouts()
-    system.bodies("Bulk")  # lost
-    system.clock.advance(600)
-    system.sweep()
-    assert (system.waiting("Express"), system.waiting("Bulk")) == (0, 1)
-    system.bodies("Bulk")
-    order = {"version": 1, "type": "fanout.plan", "fanout_id": late}
-    system.take({"Records": [system.record("Publish", order, times_received=2)]})
-    assert (system.waiting("Express"), system.waiting("Bulk")) == (0, 1)
-    system.pump()
-    assert system.reached(late) == users
-
-
 def test_a_user_over_the_rate_is_told_how_long_to_wait(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
