@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from fanfold import clock as product_clock
 from fanfold import names, times
@@ -21,7 +20,7 @@ from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, Posts
 from proof.model.clock import START_MS, Clock
 from proof.model.dynamodb import client as dynamodb
-from proof.model.dynamodb.capacity import READ, WRITE, Meter
+from proof.model.dynamodb.capacity import READ, Meter
 from proof.model.dynamodb.tables import Hooks
 from proof.model.errors import Refused, client_error
 from tests.stores import client_of
@@ -44,7 +43,6 @@ class World:
     lag: float = 0.0  # of the outbox
     left_over: list[list[int]] = field(default_factory=list)  # by each batch, until it is empty
     refusals: list[str] = field(default_factory=list)  # the errors of the next batches of writes
-    refused_reads: int = 0
     batches: list[list[str]] = field(default_factory=list)  # the sort keys that were to be written
     posted: int = 0
 
@@ -126,10 +124,6 @@ class Watched:
     world: World
 
     def batch_get_item(self, **request: Any) -> Any:
-        if self.world.refused_reads:
-            self.world.refused_reads -= 1
-            code = "ProvisionedThroughputExceededException"
-            raise client_error(dynamodb.SERVICE, "BatchGetItem", Refused(code, "Not now."))
         return self.world.client.batch_get_item(**request)
 
     def batch_write_item(self, **request: Any) -> Any:
@@ -184,23 +178,6 @@ def test_both_looks_bring_ten_where_they_come_late_together(world: World) -> Non
     assert world.first(sent_at=START_MS) == 10
     assert world.second(sent_at=START_MS) == 0
     assert world.timeline() == posts[-10:]
-
-
-# What it costs
-
-
-def test_a_first_follow_costs_30_write_and_fewer_than_20_read_units_or_one(world: World) -> None:
-    assert (world.first(), world.second()) == (0, 0)
-    assert (world.units(READ), world.units(WRITE)) == (1.0, 0.0), "where nothing was posted"
-    world.clock.advance(10)
-    world.meter.units.clear()
-    world.post(40)
-    writes = world.units(WRITE)
-    world.first()
-    world.clock.advance(10)
-    world.second()
-    assert world.units(WRITE) - writes == MOST
-    assert world.units(READ) <= 18, "and one for the row, which RELATE reads in the first look"
 
 
 # The remembered page
@@ -273,23 +250,6 @@ def test_a_table_that_goes_on_refusing_lets_the_order_come_again(world: World) -
     world.first(redelivered=True)
     assert world.timeline() == posts
     assert len(world.batches[-1]) == 5, "the rest alone"
-
-
-def test_another_error_fails_the_order_at_once(world: World) -> None:
-    world.post(1)
-    world.refusals = ["AccessDeniedException"]
-    with pytest.raises(ClientError, match="AccessDenied"):
-        world.first()
-
-
-def test_entries_that_could_not_be_read_are_put_again(world: World) -> None:
-    posts = world.post(4)
-    world.first()
-    world.left_over = [[0, 2]]
-    assert world.second() == 2
-    world.refused_reads = 1
-    assert world.second() == 4
-    assert world.timeline() == posts
 
 
 def test_the_pace_is_kept_by_orders_side_by_side(

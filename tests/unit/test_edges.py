@@ -215,17 +215,6 @@ def test_a_level_is_remembered_for_a_minute_and_then_read_again(world: World) ->
     assert world.put() == [3]
 
 
-def test_a_level_is_read_again_after_the_container_was_frozen(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.put()
-    world.publishers.rows["ada"] = grown_to(3)
-    stopped = world.time.seconds
-    monkeypatch.setattr(clock, "monotonic", lambda: stopped)
-    world.time.seconds += LEVEL_SECONDS
-    assert world.put() == [3]
-
-
 # Throttles
 
 
@@ -235,33 +224,6 @@ def test_a_throttle_refreshes_the_level_for_the_next_attempt(world: World) -> No
     assert world.put(HOT) == [0, 2]
     assert world.put() == [2]
     assert world.made("shards") == [("shards", "ada")]
-
-
-def test_a_container_reads_the_row_of_a_throttled_publisher_once_a_second(world: World) -> None:
-    world.throttled()
-    for _ in range(7):
-        world.throttled(after=CHECK_SECONDS / 8)
-    assert world.made("shards") == [("shards", "ada")]
-    world.put(HOT, publisher="grace")
-    assert world.made("shards") == [("shards", "ada"), ("shards", "grace")]
-    world.throttled(after=CHECK_SECONDS / 8)
-    assert len(world.made("shards")) == 3
-
-
-@pytest.mark.parametrize(
-    "error",
-    [LOST, Answered(THROTTLED), Answered(THROTTLED, "IndexWriteKeyRangeThroughputExceeded")],
-)
-def test_errors_other_than_a_hot_key_range_of_the_table_grow_nothing(
-    world: World, error: Exception
-) -> None:
-    world.busy()
-    for _ in range(10):
-        world.time.seconds += 5
-        assert world.put(error, error) == [0, 0, 0]
-    assert not world.made("shards", "update", "count")
-    refused = {("ada", NotGrown("the throttle is of no key range"))}
-    assert set(world.notified) == (set() if error is LOST else refused)
 
 
 # Growth
@@ -298,18 +260,6 @@ def test_another_throttle_does_not_hide_that_of_a_hot_key_range(
     world.busy()
     world.time.seconds += 1
     world.put(*errors)
-    assert world.levels == [1]
-
-
-def test_a_throttle_of_the_publishers_table_neither_grows_a_publisher_nor_hides_another_throttle(
-    world: World,
-) -> None:
-    world.publishers.errors = [HOT]
-    assert world.put() == [0]
-    assert not world.notified
-    world.throttled()
-    world.busy()
-    world.throttled(after=1.0)
     assert world.levels == [1]
 
 
@@ -432,17 +382,6 @@ def test_a_removal_writes_nothing_where_no_edge_or_a_newer_one_is(world: World) 
     assert len(world.read_at) == 5
 
 
-def test_throttled_removals_grow_nothing(world: World) -> None:
-    for _ in range(30):
-        world.busy()
-        world.place(0)
-        world.followers.errors = [HOT]
-        world.time.seconds += 1
-        world.edges.remove("ada", "bob", version=8)
-    assert not world.levels
-    assert not world.notified
-
-
 # Ensuring an edge that is probably there
 
 
@@ -491,16 +430,6 @@ def test_many_edges_are_put_in_one_call_and_those_that_it_leaves_unprocessed_one
         ("put", "grace", "bob", 2, 3),
         ("put", "ada", "carol", 3, 0),
     ]
-
-
-def test_levels_that_cannot_be_read_are_read_again_for_a_batch(world: World) -> None:
-    world.publishers.rows["ada"] = grown_to(2)
-    world.publishers.errors = [COLD, LOST]
-    world.edges.put_all(THREE[:1])
-    assert world.made("put_all") == [("put_all", ("ada", "bob", 1, 2))]
-    world.publishers.errors = [COLD] * STEP.attempts
-    with pytest.raises(TryLater):
-        world.edges.put_all([("grace", "bob", 1)])
 
 
 def test_a_batch_of_known_edges_reads_those_of_grown_publishers_first(world: World) -> None:
@@ -572,14 +501,6 @@ def test_counting_ends_a_minute_after_the_last_throttle(world: World) -> None:
     world.time.seconds += 1
     world.put()
     assert len(world.made("count")) == 1
-
-
-def test_a_follow_that_was_not_written_is_not_counted(world: World) -> None:
-    world.throttled()
-    world.calls.clear()
-    with pytest.raises(TryLater):
-        world.put(*[HOT] * STEP.attempts)
-    assert not world.made("count")
 
 
 # Threads

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fanfold import clock as product_clock
 from fanfold.aws.items import get_number
-from fanfold.errors import TooManyFollows, TooOften
+from fanfold.errors import TooOften
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import TOMBSTONE_SECONDS, FollowsTable
 from fanfold.names import FOLLOWING, READERS
 from fanfold.rates import Rate
-from fanfold.timeline.readers import Counted, Readers
+from fanfold.timeline.readers import Readers
 from tests.stores import Queue, client_of
 from tests.unit.test_following import Ben, Edges
 
@@ -69,25 +68,6 @@ def test_what_is_followed_already_is_not_counted(ben: Ben) -> None:
     assert ben.follow("ada", AT + INTERVAL_MS + 1).is_active
 
 
-def test_a_follow_that_was_carried_out_meanwhile_is_not_refused(
-    ben: Ben, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the same request, sent twice: its copy took the last place."""
-    for each in publishers(RATE.limit - 1):
-        ben.follow(each, AT)
-    plain, copies = Readers.get, [True]
-
-    def get(readers: Readers, user_id: str, **how: Any) -> Any:
-        if copies:
-            copies.clear()
-            ben.follow("ada", AT)
-        return plain(readers, user_id, **how)
-
-    monkeypatch.setattr(Readers, "get", get)
-    assert ben.follow("ada", AT).is_active
-    assert used_ms(ben) == RATE.limit * INTERVAL_MS
-
-
 @pytest.mark.parametrize("before", [0, 1, RATE.limit - 1])
 def test_follows_at_the_same_time_are_all_counted(
     ben: Ben, before: int, monkeypatch: pytest.MonkeyPatch
@@ -121,14 +101,6 @@ def test_messages_are_neither_counted_nor_refused(ben: Ben) -> None:
     assert "follows_until_ns" not in rows(ben, READERS)[0]
 
 
-def test_whoever_follows_too_many_is_refused_before_an_order_is_sent(ben: Ben) -> None:
-    full = replace(ben.following, max_follows=1)
-    full.follow("ben", "ada", asked_at=AT)
-    with pytest.raises(TooManyFollows):
-        full.follow("ben", "bea", asked_at=AT)
-    assert len(ben.queue.sent) == 1
-
-
 def test_unfollows_of_nobody_are_answered_and_leave_as_many_rows_as_follows_may(ben: Ben) -> None:
     for each in publishers(3 * RATE.limit):
         assert not ben.unfollow(each, AT).is_active
@@ -136,22 +108,6 @@ def test_unfollows_of_nobody_are_answered_and_leave_as_many_rows_as_follows_may(
     before = used_ms(ben)
     ben.unfollow(publishers(1)[0], AT + 1)  # its tombstone is there
     assert used_ms(ben) == before
-
-
-def test_a_tombstone_that_contends_for_the_users_row_is_counted_once(
-    ben: Ben, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain, others = Readers.count, [True]
-
-    def count(readers: Readers, user_id: str, counted: Counted) -> bool:
-        if others:
-            others.clear()
-            ben.follow("bea", AT)
-        return plain(readers, user_id, counted)
-
-    monkeypatch.setattr(Readers, "count", count)
-    ben.unfollow("ada", AT)
-    assert used_ms(ben) == 2 * INTERVAL_MS
 
 
 def test_the_tombstones_that_one_user_can_leave_are_bounded(

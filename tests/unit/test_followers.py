@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold import clock, cursor, names
+from fanfold import clock, names
 from fanfold.contract import MAX_CURSOR_CHARS
-from fanfold.errors import BadInput, FollowersClosed
+from fanfold.errors import FollowersClosed
 from fanfold.follows import followers, ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.followers import COUNT_READS, PAGE_READS, Followers
@@ -116,37 +116,6 @@ def test_few_followers_in_511_shards_come_on_short_pages_of_bounded_reads(count:
     assert sum(map(len, found)) == count
 
 
-def test_a_page_goes_on_where_the_one_before_ended_though_that_follower_is_gone() -> None:
-    publisher = Publisher([(f"user-{number}", 0) for number in range(6)])
-    here = followers_of(publisher)
-    first, after = here.list("ada", "ada", limit=2, after=None)
-    publisher.placements = [each for each in publisher.placements if each[0] != first[-1]]
-    rest, end = here.list("ada", "ada", limit=9, after=after)
-    assert len(first) + len(rest) == 6
-    assert end is None
-
-
-def test_levels_that_the_publisher_has_grown_to_meanwhile_are_read_too() -> None:
-    publisher = Publisher([(f"user-{number}", 0) for number in range(6)])
-    here = followers_of(publisher)
-    first, after = here.list("ada", "ada", limit=3, after=None)
-    publisher.level = 2
-    grown = [f"later-{number}" for number in range(30)]
-    publisher.placements = [*publisher.placements, *((user, 2) for user in grown)]
-    rest, _ = here.list("ada", "ada", limit=100, after=after)
-    behind = {user for user in grown if ring.edge(user) > ring.edge(first[-1])}
-    assert behind < set(rest)
-
-
-@pytest.mark.parametrize(
-    "position", ["", "0", "g" * 16, "A" * 16, f"{0:016x}#", f"{0:016x}#a b", f"{0:017x}", "bob"]
-)
-def test_a_cursor_that_is_no_place_among_followers_is_refused(position: str) -> None:
-    after = cursor.encode(cursor.Cursor.at(position))
-    with pytest.raises(BadInput, match="not one that this service wrote"):
-        followers_of(Publisher()).list("ada", "ada", limit=5, after=after)
-
-
 def test_followers_are_their_publishers_alone_unless_the_stage_shows_them_to_users() -> None:
     publisher = Publisher([("bob", 0)])
     closed, opened = followers_of(publisher), followers_of(publisher, names.USERS)
@@ -178,11 +147,6 @@ def test_a_count_is_read_again_after_a_minute(
     assert here.count("ada", "ada").followers == 2
     here.forget()
     assert here.count("ada", "ada").followers == 2
-
-
-def test_a_count_remembers_a_bounded_number_of_publishers() -> None:
-    shared: Any = followers_of(Publisher())
-    assert shared._counts.maxsize <= 10_000
 
 
 def test_a_count_of_more_shards_than_may_be_read_is_an_estimate() -> None:

@@ -110,18 +110,6 @@ def test_two_growths_that_changed_nothing_stop_the_third(rate: int, grows: bool)
     assert LEAST_GAIN * history[0].rate == 3_150
 
 
-def test_one_growth_is_no_evidence() -> None:
-    # The rate is a sample, here 9 % too high at the last growth: 10,000 follows a second on a table
-    # of 40 partitions, where shards on the same partition are still throttled.
-    history = (
-        Growth(3, NOW - 30_000, 3_634),
-        Growth(4, NOW - 20_000, 7_388),
-        Growth(5, NOW - 10_000, 10_878),
-    )
-    assert isinstance(grow(rated(9_600, level=5, history=history)), Shards)
-    assert isinstance(grow(rated(9_600, level=5, history=history[-1:])), Shards)
-
-
 @pytest.mark.parametrize(
     ("ago", "grows"), [(NO_GAIN_PAUSE_MS - 1, False), (NO_GAIN_PAUSE_MS, True)]
 )
@@ -131,20 +119,7 @@ def test_growths_are_no_evidence_after_ten_minutes(ago: int, grows: bool) -> Non
     assert isinstance(found, Shards) is grows
 
 
-def test_only_the_last_two_growths_say_whether_growing_helps() -> None:
-    history = (Growth(1, NOW - 40_000, 9_000), Growth(2, NOW - 30_000, 1_000))
-    shards = rated(2_000, level=2, history=(*history, Growth(3, NOW - 20_000, 1_900)))
-    assert isinstance(grow(shards), Shards)
-
-
 # The rate of follows
-
-
-def test_a_window_without_counts_is_empty() -> None:
-    shards = Shards(window=NOW // WINDOW_MS, follows=500, follows_before=1_000)
-    assert shards.rate(NOW + WINDOW_MS) == pytest.approx(500 / 5)
-    assert shards.rate(NOW + WINDOW_MS + 2_500) == pytest.approx(250 / 5)
-    assert shards.rate(NOW + 2 * WINDOW_MS) == 0.0
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(-2 * WINDOW_MS, 10 * WINDOW_MS))
@@ -222,14 +197,6 @@ def test_the_static_level_is_told_once_it_is_set_and_never_beyond_the_highest() 
     for level, told in [(0, 0), (3, 3), (99, HIGHEST_LEVEL), (None, None)]:
         publishers.set_static_level(level)
         assert publishers.static_level() == told
-
-
-def test_a_level_is_raised_and_never_lowered() -> None:
-    publishers = stored(Clock())
-    assert publishers.raise_to("ada", 3, now_ms=NOW) == 3
-    assert publishers.raise_to("ada", 2, now_ms=NOW) == 3
-    shards = publishers.shards("ada")
-    assert (shards.level, shards.version, shards.last_updated) == (3, 1, NOW)
 
 
 def test_a_level_that_others_keep_changing_is_raised_later(
