@@ -11,8 +11,6 @@ import pytest
 from cachetools import TTLCache
 
 from fanfold import clock
-from fanfold.aws.retries import STEP
-from fanfold.errors import TryLater
 from fanfold.ids import split_sort_key
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.picking import MAX_POSTS
@@ -98,16 +96,6 @@ def test_a_post_is_shown_beside_its_own_entry_alone(
         assert shown(cached, "a") == ({"a": "a!"} if is_its and not deleted else {})
 
 
-def test_of_two_entries_with_one_ref_id_only_one_is_shown_and_the_post_is_read_once() -> None:
-    posts = Posts({"a": replace(post("a"), published_at=LATER)})
-    new = Entry(f"{LATER}#a", "ada")
-    cached = hydration(posts)
-    for _ in range(2):
-        ((key, content),) = cached.show([new, entry("a")], MAX_POSTS).contents.items()
-        assert (key, content["body"].text) == (new.sort_key, '"a!"')
-    assert posts.asked == [{"a"}]
-
-
 def test_what_is_cached_for_one_publisher_is_not_shown_beside_the_entry_of_another() -> None:
     cached = hydration(Posts({"a": post("a")}))
     others = Entry(f"{AT}#a", "eve")
@@ -135,21 +123,6 @@ def test_a_post_that_expires_during_the_lookup_is_read_again() -> None:
         shown(cached, "a")
         times = itertools.chain([0.0] * reads_of_clock, itertools.repeat(CACHE_SECONDS + 1.0))
         assert shown(cached, "a") == {"a": "a!"}
-
-
-def test_only_unprocessed_posts_are_asked_for_again_and_not_taken_for_deleted() -> None:
-    posts = Posts({name: post(name) for name in "ab"}, leave=1)
-    cached = hydration(posts)
-    with pytest.raises(TryLater):
-        shown(cached, "ab")
-    assert posts.asked == [set("ab"), *[{"a"}] * (STEP.attempts - 1)]
-    posts.leave = 0
-    assert shown(cached, "ab") == {"a": "a!", "b": "b!"}
-
-
-def test_posts_of_the_last_attempt_are_shown() -> None:
-    posts = Posts({name: post(name) for name in "ab"}, leave=1, whole_after=STEP.attempts - 1)
-    assert shown(hydration(posts), "ab") == {"a": "a!", "b": "b!"}
 
 
 def test_a_retracted_post_is_remembered_for_the_containers_life(now: list[float]) -> None:

@@ -14,7 +14,6 @@ from fanfold.names import BULK, FANOUTS, POSTS, PUBLISHERS
 from fanfold.rates import Rate, spoken
 from fanfold.timeline.posts import Posts
 from tests.service import AT_MS as AT
-from tests.service import error
 from tests.stores import Tables
 
 RATE = Rate.a_minute(3)
@@ -92,12 +91,6 @@ def test_a_rate_grants_what_it_says_at_once_and_in_each_minute(limit: int) -> No
     assert granted(Rate.a_minute(limit), minutes=3) == [limit] * 4
 
 
-def test_the_row_keeps_the_rate_as_exactly(world: World) -> None:
-    counts = PostCounts(world.client, PUBLISHERS.name, Rate.a_minute(90))
-    asked = [counts.count("ada", f"ada-{number}", now_ms=AT) for number in range(91)]
-    assert [*map(bool, asked)] == [False] * 90 + [True]
-
-
 def test_a_repeated_publish_is_counted_once_and_never_refused(world: World) -> None:
     for _ in range(3):
         world.publish(0)
@@ -107,15 +100,6 @@ def test_a_repeated_publish_is_counted_once_and_never_refused(world: World) -> N
     fill(world)
     for number in range(RATE.limit):  # each, not the one alone that took the last place
         world.publish(number)
-
-
-def test_a_publish_that_crashed_after_it_was_counted_finds_its_place(world: World) -> None:
-    world.publish(0)
-    world.publish(1)
-    counts = world.publishing.counts
-    assert counts
-    assert counts.count("ada", "ada-2", now_ms=AT) == 0
-    world.publish(2)
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -143,13 +127,6 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return at
 
 
-def test_messages_count_by_the_time_at_which_they_were_sent(world: World) -> None:
-    """However fast a queue is emptied, and about in order."""
-    sent = [number * INTERVAL_MS for number in range(9)]
-    lanes = [world.accept(number, after_ms=sent[number]) for number in (1, 0, 2, 4, 3, 5, 7, 6, 8)]
-    assert set(lanes) == {""}
-
-
 def test_a_message_that_was_overtaken_is_not_over_the_rate(world: World, now: list[int]) -> None:
     """It was retried, delayed or in a paused queue, while a later one was counted."""
     now[0] += 2 * RATE.period_ms
@@ -163,27 +140,6 @@ def test_messages_of_a_flood_are_over_the_rate_however_late_they_are_handled(
     now[0] += 60 * RATE.period_ms
     lanes = [world.accept(number) for number in range(9)]
     assert lanes == [""] * 2 * RATE.limit + [BULK.lane] * (9 - 2 * RATE.limit)
-
-
-@pytest.mark.parametrize("by", [World.publish, World.accept])
-def test_a_fault_of_the_count_is_not_hidden(
-    world: World, by: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(**_request: Any) -> Any:
-        raise error("AccessDeniedException")
-
-    monkeypatch.setattr(world.client, "update_item", refuse)
-    with pytest.raises(Exception, match="AccessDenied"):
-        by(world, 0)
-    assert not world.rows(FANOUTS)
-
-
-def test_edits_and_retractions_are_not_counted(world: World) -> None:
-    fill(world)
-    before = world.used_ms()
-    world.publishing.edit_own("ada-0", publisher_id="ada", body="{}", edited_at=AT + 1)
-    world.publishing.retract_own("ada-0", publisher_id="ada", retracted_at=AT + 2)
-    assert world.used_ms() == before
 
 
 @pytest.mark.parametrize(

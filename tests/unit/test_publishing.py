@@ -12,13 +12,11 @@ import pytest
 from fanfold import clock, times
 from fanfold.errors import (
     KeyReused,
-    PostRetracted,
     TryLater,
     Unsent,
 )
 from fanfold.fanout.publish import (
     JOINED_MS,
-    SILENT_MS,
     NewPost,
     Published,
     Publishing,
@@ -175,19 +173,6 @@ def test_a_later_repeat_takes_its_own_time(world: World, is_void: bool) -> None:
     assert len(world.commands.sent) == 1
 
 
-def test_a_key_of_a_publish_that_an_operator_has_ended_stores_nothing_else(world: World) -> None:
-    world.fail_to_store()
-    world.ledger.abandon("post-1", now=times.to_text(AT + 1))
-    for _ in range(2):
-        with pytest.raises(KeyReused):
-            world.publish(replace(NEW, published_at=times.to_text(AT - 1)), AT + JOINED_MS)
-        assert world.publishing.posts.one("post-1") is None
-    # The row of what somebody else never stored is free.
-    others = replace(NEW, publisher_id="bea")
-    assert world.publish(others, AT + JOINED_MS).post.publisher_id == "bea"
-    assert world.row.state == QUEUED
-
-
 def test_a_row_of_somebody_else_is_waited_for(world: World) -> None:
     world.fail_to_store()
     others = replace(NEW, publisher_id="bea")
@@ -246,24 +231,6 @@ def test_a_repeat_that_sweep_overtakes_comes_again_to_mend_the_row(world: World)
         world.publish(at=AT + 2)
     assert world.publish(at=AT + 2) == first
     assert world.row.sort_key == first.post.sort_key
-
-
-def test_repeats_send_no_second_command_while_the_first_may_be_on_its_way(world: World) -> None:
-    world.publish()
-    for after_ms, sent in [(1, 1), (SILENT_MS - 1, 1), (SILENT_MS, 2)]:
-        assert world.publish(at=AT + after_ms).command_sent
-        assert len(world.commands.sent) == sent
-    world.ledger.complete_at_once("post-1", followers=1, now=times.to_text(AT))
-    world.publish(at=AT + SILENT_MS)
-    assert len(world.commands.sent) == 2
-
-
-def test_a_refused_post_leaves_a_row_that_is_void(world: World) -> None:
-    world.publishing.retract("post-1", publisher_id="ada", retracted_at=AT)
-    for _ in range(2):
-        with pytest.raises(PostRetracted):
-            world.publish()
-        assert world.row.state == VOID
 
 
 @pytest.mark.parametrize(("state", "published_at"), [("", times.to_text(AT - 1)), (VOID, None)])
