@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from fanfold.fanout.backlog import Backlog
-from fanfold.fanout.batch_retries import BACKOFF_CAP_SECONDS, Retries
+from fanfold.fanout.batch_retries import Retries
 from fanfold.follows import ring
 from fanfold.follows.ring_reader import EdgePage
 
@@ -62,30 +60,6 @@ def test_edges_that_were_read_and_not_sent_are_the_rest_and_no_stragglers() -> N
     assert work.rest(25) == (POSITIONS[25], 25, ())
 
 
-def test_a_range_that_is_not_read_to_its_end_goes_on_at_its_last_edge() -> None:
-    work = backlog(start=ring.START)
-    read(work, EDGES[:25], more=True)
-    send(work)
-    # Another follower may have the very same hash: the last one is written again.
-    assert work.rest(25) == (POSITIONS[24], 24, ())
-
-
-@pytest.mark.parametrize(
-    ("most", "rest"),
-    [
-        (3, (ring.behind_all(END), 22, tuple(POSITIONS[:3]))),
-        (2, (POSITIONS[2], 0, tuple(POSITIONS[:2]))),
-    ],
-)
-def test_at_one_straggler_too_many_the_rest_begins(
-    most: int, rest: tuple[str, int, tuple[str, ...]]
-) -> None:
-    work = backlog(start=ring.START)
-    read(work, EDGES[:25])
-    send(work, unwritten=3)
-    assert work.rest(most) == rest
-
-
 def test_the_last_edges_wait_for_the_next_page_so_that_batches_are_full() -> None:
     work = backlog(start=ring.START)
     read(work, EDGES[:30], more=True)
@@ -103,14 +77,3 @@ def test_an_entry_is_a_hot_key_once_it_was_refused_twice() -> None:
         retries.add(["edge"], 0.0)
         found.append(retries.is_hot_key("edge"))
     assert found == [False, False, True, True]
-
-
-def test_the_wait_of_an_entry_doubles_up_to_the_cap() -> None:
-    retries = Retries(lambda: 0.5)
-    waits = []
-    for _ in range(8):
-        retries.add(["edge"], 100.0)
-        waits.append(retries.next_at - 100.0)
-        assert retries.take_due(200.0) == ["edge"]
-    assert waits == pytest.approx([0.025, 0.05, 0.1, 0.2, 0.4, 0.5, 0.5, 0.5])
-    assert retries.backoff(5_000) == BACKOFF_CAP_SECONDS / 2

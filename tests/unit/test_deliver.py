@@ -15,7 +15,7 @@ from fanfold.fanout.deliver import MAX_HOPS, Delivering, Outcome
 from fanfold.fanout.lookup import Found
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, HandBack, max_stragglers_of
-from fanfold.fanout.row import COMPLETE, DELIVERING, ENDED, STALLED, Fanout
+from fanfold.fanout.row import COMPLETE, DELIVERING, Fanout
 from fanfold.follows import ring
 from fanfold.messages import DeliverSegment
 from fanfold.timeline.entries import Entry
@@ -147,36 +147,6 @@ def test_an_order_sent_after_the_question_answers_it_once(
     assert worker.calls == ["update"] * is_noted
 
 
-@pytest.mark.parametrize("state", sorted(ENDED))
-def test_an_order_of_a_fanout_that_has_ended_is_done_even_if_its_plan_is_another(
-    state: str,
-) -> None:
-    worker = Worker(Done(7), replace(ROW, state=state))
-    assert worker.deliver(replace(COMMAND, segments=8)) == Outcome(state)
-    assert (worker.calls, worker.deliveries) == ([], [])
-
-
-@pytest.mark.parametrize(
-    "post",
-    [None, replace(POST, publisher_id="eve", published_at="", deleted=True)],
-    ids=["missing", "another publisher's tombstone"],
-)
-def test_a_missing_post_is_not_a_retracted_one(post: Post | None) -> None:
-    worker = Worker(Done(7))
-    worker.post = post
-    with pytest.raises(Undeliverable, match=r"'post-1' is missing.*then redrive, or end"):
-        worker.deliver()
-    assert (worker.calls, worker.deliveries) == ([], [])
-
-
-def test_a_deleted_post_finishes_its_segment_with_the_entries_written_so_far() -> None:
-    worker = Worker(Done(7), resumed("5" * 16, 3))
-    worker.post = replace(POST, published_at="", deleted=True)
-    assert worker.deliver(replace(COMMAND, position="5" * 16)) == Outcome("post deleted")
-    assert (worker.row.pending, worker.row.delivered) == (ROW.pending - {1}, 3)
-    assert not worker.deliveries
-
-
 @pytest.mark.parametrize("position", ["", "4" * 16])
 def test_a_message_behind_the_ledger_is_dropped_unless_it_is_redelivered(position: str) -> None:
     command = replace(COMMAND, position=position)
@@ -184,17 +154,6 @@ def test_a_message_behind_the_ledger_is_dropped_unless_it_is_redelivered(positio
     assert worker.deliver(command) == Outcome("behind")
     assert not worker.deliveries
     assert worker.deliver(command, redelivered=True) == Outcome("delivered", 5)
-
-
-def test_a_message_behind_the_ledger_takes_a_stalled_fanout_over() -> None:
-    worker = Worker(Done(9), replace(resumed("5" * 16, 4), state=STALLED))
-    assert worker.deliver(COMMAND) == Outcome("delivered", 5)
-
-
-def test_a_message_ahead_of_the_ledger_begins_where_the_ledger_says() -> None:
-    worker = Worker(Done(9))
-    worker.deliver(replace(COMMAND, position="7" * 16))
-    assert [delivery.start for delivery in worker.deliveries] == [PART.lo]
 
 
 UNPLANNED = replace(ROW, segments=0, pending=frozenset())
@@ -232,13 +191,6 @@ def test_a_hand_back_is_stored_in_the_ledger_before_the_rest_is_sent() -> None:
     assert DeliverSegment.from_content(dict(message.content)) == replace(
         COMMAND, position="5" * 16, hops=0
     ), "hops count only without progress"
-
-
-def test_a_worker_behind_another_sends_nothing_on() -> None:
-    worker = Worker(HandBack("5" * 16, 12, progress=True))
-    worker.meanwhile = resumed("6" * 16, 20)
-    worker.deliver()
-    assert (worker.row, worker.sent) == (worker.meanwhile, [])
 
 
 def test_stragglers_that_are_always_throttled_become_undeliverable() -> None:

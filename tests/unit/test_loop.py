@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -155,13 +154,6 @@ def test_deliveries_take_turns() -> None:
     assert len(table.leaders) == 1
 
 
-def test_all_deliveries_together_have_no_more_calls_than_connections() -> None:
-    table, pace = Table(), Pace(1e6, burst=100_000)
-    ends = at_once(Loop(table), *(delivery(3_000, pace) for _ in range(3)))
-    assert ends == [Done(3_000)] * 3
-    assert table.most <= CONNECTIONS
-
-
 def test_one_delivery_that_wants_more_has_no_more_calls_than_connections() -> None:
     table, greedy = Table(), delivery(5_000, Pace(1e6, burst=100_000))
     greedy.max_in_flight = 2 * CONNECTIONS
@@ -213,18 +205,6 @@ def test_no_thread_waits_for_ever_where_the_leading_one_stops(error: type[BaseEx
     assert all(isinstance(each, TryLater) for each in failed)
     table.answer = lambda _call: WRITTEN
     assert loop.run(delivery(3, Pace(1e6)), entry("next")) == Done(3)
-
-
-def test_a_loop_alone_waits_without_looking_up() -> None:
-    waits: list[float | None] = []
-
-    class Patient(Table):
-        def finished(self, seconds: float | None) -> Iterator[Finished]:
-            waits.append(seconds)
-            return super().finished(seconds)
-
-    Loop(Patient()).run(delivery(50, Pace(1e6), seconds=math.inf), entry("post"))
-    assert waits[0] is None
 
 
 def test_a_delivery_that_joins_as_the_leading_thread_stops_does_not_wait_for_ever() -> None:

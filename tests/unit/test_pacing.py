@@ -160,14 +160,6 @@ def test_after_a_rest_a_tenth_of_a_second_or_the_lanes_burst_may_go_at_once(
     assert sent_at_once(pace, begin + rest) == entries
 
 
-@pytest.mark.parametrize("ceiling", [0.5, 1.0, 10.0, 24.0])
-def test_a_ceiling_below_one_batch_per_second_still_allows_whole_batches(ceiling: float) -> None:
-    pace = Pace(ceiling)
-    sent_at_once(pace, 0.0)
-    assert send(pace, 0.0) == pytest.approx(MAX_PUTS / ceiling)
-    assert send(pace, MAX_PUTS / ceiling) == pytest.approx(2 * MAX_PUTS / ceiling)
-
-
 # Downwards: throttles
 
 
@@ -192,29 +184,6 @@ def test_the_rate_falls_once_per_window_not_once_per_batch() -> None:
     assert pace.rate == pytest.approx(10_000.0 * kept**2, rel=0.02)  # it rises a little between
 
 
-def test_the_throttled_share_counts_all_answers_of_the_window() -> None:
-    pace = at_its_ceiling(1_000.0, now=5.0)
-    pace.answered(MAX_PUTS, 0, 5.0)
-    pace.answered(MAX_PUTS, MAX_PUTS, 5.02)
-    for _ in range(3):
-        pace.answered(MAX_PUTS, 0, 5.04)
-    assert pace.rate == 1_000.0
-    pace.answered(0, 0, 5.0 + WINDOW_SECONDS)
-    assert pace.rate == pytest.approx(1_000.0 * (1 - 0.25 * 1.25 / 2))
-
-
-def test_an_answer_about_no_entries_changes_nothing() -> None:
-    pace = at_its_ceiling(1_000.0, now=5.0)
-    pace.answered(0, 0, 5.0)
-    pace.answered(0, 0, 6.0)
-    assert pace.rate == 1_000.0
-
-
-def test_a_burst_saved_up_at_a_high_rate_is_lost_at_a_low_one() -> None:
-    pace = at_its_slowest(10_000.0, now=0.0)
-    assert sent_at_once(pace, 6.0) == BURST_ENTRIES
-
-
 # Up again
 
 
@@ -232,17 +201,6 @@ def test_the_ceiling_is_reached_again_after_the_slowest_rate_however_often_it_as
     assert min(ceiling, least) * (1 - 1e-6) <= pace.rate <= min(ceiling, most) * (1 + 1e-6)
     pace.may_send_at(MAX_PUTS, worst + RECOVERY_SECONDS)
     assert pace.rate == ceiling
-
-
-def test_the_rate_creeps_shortly_after_a_throttle() -> None:
-    pace, now = at_its_ceiling(10_000.0, now=5.0), 5.0
-    pace.answered(100, 50, now)
-    fallen = pace.rate
-    for ask in range(1, 201):
-        pace.may_send_at(MAX_PUTS, now + ask / 200 * CLEAN_SECONDS / 10)
-    # For a tenth of the time, at no more than a tenth of the speed.
-    most = 10_000 * INCREASE_PER_SECOND * CLEAN_SECONDS / 100
-    assert fallen < pace.rate <= fallen + most
 
 
 def test_a_clock_that_goes_back_does_not_slow_a_worker_down() -> None:

@@ -177,14 +177,6 @@ def test_a_fanout_whose_post_was_never_stored_is_void_once_no_door_can_store_it(
     assert (worker.loop.deliveries, worker.sent) == ([], [])
 
 
-def test_a_post_that_was_retracted_before_sweep_asks_is_left_to_the_lane() -> None:
-    worker = planner(7)
-    worker.ask(1)
-    worker.post = replace(POST, deleted=True)
-    assert worker.plan() == Outcome("planned", 0)
-    assert (worker.loop.deliveries, len(worker.express.sent)) == ([], 1)
-
-
 # Plans
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from fanfold.aws.items import MAX_PUTS
 from fanfold.fanout.backlog import Resume
-from fanfold.fanout.batch_retries import BACKOFF_BASE_SECONDS, RETRY_ENTRIES, RETRY_SHARE
-from fanfold.fanout.pacing import BURST_ENTRIES, MAX_IN_FLIGHT, SLOWEST, Pace
+from fanfold.fanout.batch_retries import RETRY_ENTRIES, RETRY_SHARE
+from fanfold.fanout.pacing import MAX_IN_FLIGHT, SLOWEST, Pace
 from fanfold.fanout.policy import (
     MAX_STRAGGLERS,
     MAX_STRAGGLERS_PER_FANOUT,
@@ -30,7 +30,7 @@ from fanfold.fanout.policy import (
 )
 from fanfold.follows import ring
 from fanfold.follows.ring import follower_of, position_of
-from fanfold.follows.ring_reader import MAX_READS, EdgePage, Read
+from fanfold.follows.ring_reader import EdgePage, Read
 
 PAGE = 60
 # The first read of the whole ring of a publisher with one shard.
@@ -206,12 +206,6 @@ def test_every_follower_is_written_once_in_full_batches(count: int) -> None:
     assert len(tables.batches) == math.ceil(count / MAX_PUTS)
 
 
-def test_batches_in_flight_stay_below_the_ceiling() -> None:
-    tables = tables_of(5000, page=2500)
-    deliver(tables)
-    assert tables.most_in_flight == MAX_IN_FLIGHT
-
-
 def test_a_permanent_error_of_a_batch_ends_the_delivery_after_the_calls_in_flight() -> None:
     tables = tables_of(2000, 4, denied=0.1)
     end = deliver(tables)
@@ -247,13 +241,6 @@ def test_a_hand_back_without_progress_is_where_the_delivery_began(
     assert seconds or not tables.batches
 
 
-def test_a_slow_worker_wakes_up_at_the_deadline() -> None:
-    tables = tables_of(500)
-    begin = tables.now
-    assert isinstance(deliver(tables, seconds=5.0, pace=Pace(1)), HandBack)
-    assert tables.now == begin + 5.0
-
-
 def test_a_spent_retry_budget_hands_the_rest_back() -> None:
     tables = tables_of(20_000, 9, partial=0.7, page=2500, slowness=0.0001)
     end = deliver(tables)
@@ -262,12 +249,6 @@ def test_a_spent_retry_budget_hands_the_rest_back() -> None:
     again = tables.sent - sum(tables.written.values())
     # The batches in flight at that moment may fail as well.
     assert RETRY_ENTRIES < again <= RETRY_ENTRIES + RETRY_SHARE * 20_000 + MAX_PUTS * MAX_IN_FLIGHT
-
-
-def test_the_retry_budget_covers_a_table_that_throttles_a_tenth() -> None:
-    tables = tables_of(20_000, 9, partial=0.1, page=2500, slowness=0.0001)
-    assert deliver(tables) == Done(20_000)
-    assert tables.sent - 20_000 > RETRY_ENTRIES  # so the share of the budget is needed
 
 
 @given(begins=st.floats(0.0, 1e7), seed=st.integers(0, 2**32))
@@ -294,31 +275,6 @@ def test_empty_pages_of_many_shards_count_as_progress() -> None:
     assert reads > 127
 
 
-def test_pages_that_are_throttled_together_back_off_once() -> None:
-    delivery = delivery_on(tables_of(0), level=8, chance=lambda: 0.99)
-    for read in reads_of(delivery, 0.0):
-        delivery.page_read(read, EdgePage([], more=False), now=0.0)
-    waits, now = [], 0.0
-    for _ in range(3):
-        reads = reads_of(delivery, now)
-        assert len(reads) == MAX_READS
-        for read in reads:
-            delivery.read_failed(read, Throttled(), retryable=True, now=now)
-        action = delivery.next(now)
-        assert isinstance(action, Wait)
-        waits.append(action.until - now)
-        now = action.until
-    assert waits == pytest.approx([0.99 * BACKOFF_BASE_SECONDS * 2**each for each in range(3)])
-
-
-def reads_of(delivery: Delivery, now: float) -> list[Read]:
-    """The pages that the delivery asks for at `now`."""
-    found = []
-    while isinstance(action := delivery.next(now), Read):
-        found.append(action)
-    return found
-
-
 # Pace
 
 
@@ -329,14 +285,6 @@ def warm(tables: FaultyTables, ceiling: float) -> Pace:
     pace.may_send_at(MAX_PUTS, tables.now)
     assert pace.rate == ceiling
     return pace
-
-
-@pytest.mark.parametrize(("ceiling", "count"), [(1, 400), (26, 400), (1000, 5000)])
-def test_a_worker_keeps_to_its_pace(ceiling: int, count: int) -> None:
-    tables = tables_of(count, page=2500)
-    begin = tables.now
-    assert deliver(tables, pace=warm(tables, ceiling)) == Done(count)
-    assert tables.now - begin == pytest.approx((count - BURST_ENTRIES) / ceiling, rel=0.02)
 
 
 def test_throttles_lower_the_rate_and_lost_answers_do_not() -> None:
@@ -376,25 +324,6 @@ def test_a_follower_that_is_always_throttled_does_not_slow_the_others_down() -> 
 def test_the_stragglers_of_all_segments_fit_the_ledgers_row(segments: int, most: int) -> None:
     assert max_stragglers_of(segments) == most
     assert most * segments <= MAX_STRAGGLERS_PER_FANOUT or segments == 0
-
-
-def test_stragglers_are_handed_back_alone_when_all_others_are_written() -> None:
-    tables = tables_of(500, 13)
-    late = [tables.edges[3], tables.edges[499]]
-    tables.stuck = dict.fromkeys(late, 1000)
-    end = deliver(tables)
-    positions = tuple(map(position_of, late))
-    assert end == HandBack(ring.behind_all(ring.END), 498, progress=True, stragglers=positions)
-
-
-@pytest.mark.parametrize("spot", ["7" * 16, ring.START])
-def test_a_written_follower_at_the_position_of_an_unwritten_one_is_no_progress(spot: str) -> None:
-    # If it counted each time, a follower that is always throttled would be handed back for ever.
-    edges = [f"{spot}#ada", f"{spot}#ben"]
-    tables = FaultyTables(edges, random.Random(17), stuck={edges[1]: 1000})
-    end = deliver(tables)
-    assert end == HandBack(ring.START, 0, progress=False)
-    assert tables.written[edges[0]] == 1
 
 
 def chain(

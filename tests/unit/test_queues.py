@@ -102,12 +102,6 @@ def test_entries_that_fail_in_every_attempt_raise_unsent() -> None:
     assert sqs.bodies() == list(range(9))
 
 
-def test_a_failure_in_a_later_batch_raises_unsent_too(threads: Executor | None) -> None:
-    sqs = FakeSqs(lambda _call, ids: ids if len(ids) < 10 else [])
-    with pytest.raises(Unsent, match="2 of 2"):
-        queue(sqs).send(*messages(42), threads=threads)
-
-
 @settings(max_examples=50)
 @given(st.integers(0, 35), st.randoms(use_true_random=False), st.floats(0, 0.9))
 def test_every_message_is_sent_exactly_once_or_unsent_is_raised(

@@ -46,15 +46,6 @@ def test_a_shard_is_the_segment_of_the_same_count(position: str, level: int) -> 
     assert part.lo <= f"{position}#x" < part.hi
 
 
-def test_a_shard_key_names_publisher_level_and_shard() -> None:
-    assert ring.shard_key("ada", 3, 7) == "ada#3.7"
-
-
-def test_an_estimate_at_the_very_start_of_the_ring_is_a_number() -> None:
-    assert ring.estimate(0, ring.START) == 0
-    assert ring.estimate(1, ring.START) == ring.RING_SIZE
-
-
 @pytest.mark.parametrize(
     ("followers", "count"),
     [

@@ -156,15 +156,6 @@ def test_every_edge_of_the_range_is_given_once_and_in_order(
     assert reading.most_in_flight <= MAX_READS
 
 
-@pytest.mark.parametrize(("lo", "hi"), [(at(7), at(7)), (at(8), at(7)), (ring.END, ring.END)])
-def test_an_empty_range_is_read_without_a_call(lo: str, hi: str) -> None:
-    wanted = RingRead(MAX_LEVEL, lo, hi)
-    assert wanted.is_done
-    assert not wanted.is_reading
-    assert wanted.next_read() is None
-    assert wanted.take() == []
-
-
 def test_a_range_is_read_once_from_each_of_its_own_shards() -> None:
     reading = read_all([], level=4)
     assert len(reading.reads) == len(set(reading.reads)) == 2**5 - 1
@@ -173,14 +164,6 @@ def test_a_range_is_read_once_from_each_of_its_own_shards() -> None:
     assert {(read.level, read.shard) for read in reading.reads} == {
         (0, 0), (1, 0), (2, 1), (3, 2), (4, 4), (4, 5),
     }  # fmt: skip
-
-
-def test_at_most_max_reads_pages_are_read_at_a_time() -> None:
-    wanted = RingRead(MAX_READS, ring.START, ring.END)
-    reads = [wanted.next_read() for _ in range(MAX_READS)]
-    assert None not in reads
-    assert len({read.level for read in reads if read}) == MAX_READS
-    assert wanted.next_read() is None
 
 
 def rounds(shards: Shards, wanted: RingRead) -> list[list[Read]]:
@@ -235,16 +218,6 @@ def test_pages_are_read_ahead_only_up_to_the_low_water_mark() -> None:
     assert wanted.take() == []
     wanted.read_failed(first)
     assert wanted.next_read() == first
-
-
-def test_the_level_that_is_furthest_behind_is_read_first() -> None:
-    wanted = RingRead(1, ring.START, ring.END)
-    first, second = wanted.next_read(), wanted.next_read()
-    assert first
-    assert second
-    wanted.page_read(second, EdgePage([f"{at(1 << 62)}#b"], more=True))
-    wanted.page_read(first, EdgePage([f"{at(1 << 40)}#a"], more=True))
-    assert wanted.next_read() == Read(0, 0, f"{at(1 << 40)}#a", ring.END)
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from fanfold import clock as product_clock
-from fanfold.errors import TryLater
 from fanfold.fanout.row import STALLED
-from fanfold.names import FANOUTS
-from fanfold.sweep.open_fanouts import OpenFanouts
 from tests.service import AT_MS as AT
 from tests.stores import Queue, SweepStage
 
@@ -69,24 +64,6 @@ def test_a_run_whose_time_ends_while_it_reads_notes_and_sends_nothing(
     assert stage.row_of("queued").asks == 0
 
 
-def test_keys_that_take_half_of_the_time_are_too_many_but_those_read_are_mended(
-    stage: SweepStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stage.add("a", "b")
-    stage.clock.advance(1_000)
-    plain = stage.open.key_pages
-
-    def slow(self: OpenFanouts) -> Iterator[Any]:
-        for page in plain():
-            stage.clock.advance(40.0 / 2 + 0.001)
-            yield page
-
-    monkeypatch.setattr(OpenFanouts, "key_pages", slow)
-    with pytest.raises(TryLater, match="More than 2 fan-outs are open"):
-        stage.sweep()
-    assert len(stage.commands.sent) == 2
-
-
 def test_the_silence_of_a_queue_that_was_paused_counts_from_when_it_was_last_seen(
     stage: SweepStage,
 ) -> None:
@@ -126,27 +103,3 @@ def test_rows_are_read_as_they_are_now(stage: SweepStage) -> None:
     row = stage.open.rows(["a"])["a"]
     assert row is not None
     assert row.state == STALLED
-
-
-def test_rows_that_are_read_in_parts_need_one_pause_where_a_call_brings_none(
-    stage: SweepStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ids = [f"post-{number}" for number in range(5)]
-    stage.add(*ids)
-    asked: list[int] = []
-    slept: list[float] = []
-    plain = stage.client.batch_get_item
-
-    def one(**request: Any) -> Any:
-        keys = request["RequestItems"][FANOUTS.name]["Keys"]
-        asked.append(len(keys))
-        if len(asked) == 2:
-            return {"Responses": {}, "UnprocessedKeys": {FANOUTS.name: {"Keys": keys}}}
-        answer = plain(RequestItems={FANOUTS.name: {"Keys": keys[:1], "ConsistentRead": True}})
-        return {**answer, "UnprocessedKeys": {FANOUTS.name: {"Keys": keys[1:]}} if keys[1:] else {}}
-
-    monkeypatch.setattr(stage.client, "batch_get_item", one, raising=False)
-    monkeypatch.setattr(product_clock, "sleep", slept.append)
-    assert all(stage.open.rows(ids).values())
-    assert asked == [5, 4, 4, 3, 2, 1]
-    assert len(slept) == 1

@@ -11,8 +11,8 @@ import pytest
 
 from fanfold import clock, names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES, DeadLetterQueue
-from fanfold.errors import BadInput, NotYet, RefIdTaken, TooManyFollows, TryLater, Undeliverable
-from functions._worker import NOT_YET_SECONDS, QueueSource, Received, work
+from fanfold.errors import BadInput, RefIdTaken, TooManyFollows, TryLater, Undeliverable
+from functions._worker import QueueSource, Received, work
 from proof.model.lambda_events import Context, sqs_event
 
 QUEUE = "Publish"
@@ -229,18 +229,3 @@ def test_a_message_begins_only_with_time_for_two_unanswered_calls(
     handled: list[Received[str]] = []
     assert bool(failed_of(records(1), handled.append)) is not begins
     assert [each.stop_at for each in handled] == ([100.0 + left_ms / 1000] if begins else [])
-
-
-@pytest.mark.parametrize(
-    ("error", "is_tried"), [(NotYet("Soon."), True), (TryLater("A throttle."), False)]
-)
-def test_only_what_has_overtaken_something_is_hidden_anew_and_comes_again_even_if_that_fails(
-    error: Exception, is_tried: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    def handle(_received: Received[str]) -> None:
-        raise error
-
-    received = {**record(1, receives=1), "receiptHandle": "r1"}
-    assert failed_of([received], handle, Dlq()) == ["message-1"]  # whose client hides nothing
-    assert ("A message was not hidden anew." in caplog.text) is is_tried
-    assert len(NOT_YET_SECONDS) == names.PUBLISH.max_receives - 1
