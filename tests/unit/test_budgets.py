@@ -4,31 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold import budgets, names
+from fanfold import budgets
 from fanfold.aws.items import MAX_PUTS
 from fanfold.budgets import Budget
 from fanfold.fanout.plan import SEGMENT_FOLLOWERS, count_for
 from fanfold.settings import Settings
 
 capacities = st.integers(budgets.MIN_WRITE_CAPACITY, budgets.MAX_WRITE_CAPACITY)
-
-
-@pytest.mark.parametrize(
-    ("units", "express", "bulk", "relation"),
-    [
-        (4_000, (5, 1_000), (2, 1_700), 2),
-        (40_000, (40, 10_000), (16, 2_125), 20),
-        (150_000, (100, 37_500), (64, 1_992), 75),
-        (1_000_000, (100, 250_000), (64, 13_281), 100),
-    ],
-)
-def test_the_division_of_example_capacities(
-    units: int, express: tuple[int, int], bulk: tuple[int, int], relation: int
-) -> None:
-    budget = Budget.of(units)
-    assert (budget.express.max_concurrency, budget.express.worker_rate) == express
-    assert (budget.bulk.max_concurrency, budget.bulk.worker_rate) == bulk
-    assert budget.relation.max_concurrency == relation
 
 
 @given(capacities, st.none() | st.integers(1, 1_000))
@@ -89,15 +71,6 @@ def test_throttled_workers_of_a_lane_together_send_no_more_than_a_new_table_take
         assert is_least or together <= min(units // 8, budgets.MIN_WARM_WRITE_UNITS)
 
 
-@given(capacities, capacities)
-def test_more_capacity_never_means_fewer_workers_or_a_lower_rate(one: int, other: int) -> None:
-    less, more = Budget.of(min(one, other)), Budget.of(max(one, other))
-    lanes = ((each.express, each.bulk, each.relation) for each in (less, more))
-    for small, large in zip(*lanes, strict=True):
-        assert small.rate <= large.rate
-        assert small.max_concurrency <= large.max_concurrency
-
-
 @given(capacities, st.none() | st.integers(2, 1_000))
 def test_relate_keeps_to_10_percent_or_a_batch_a_second_for_each_worker(
     units: int, workers: int | None
@@ -130,12 +103,6 @@ def test_default_settings_have_the_budget_of_the_default_capacity() -> None:
     assert Settings.relation_worker_rate == budget.relation.worker_rate
 
 
-def test_each_transport_has_its_memory() -> None:
-    assert set(budgets.WRITER_MEMORY_MB) == set(names.TRANSPORTS)
-    assert Settings.transport in names.TRANSPORTS
-    assert budgets.WRITER_MEMORY_MB == {"libcurl": 512, "boto3": 1769}
-
-
 # What an account may run at once
 
 
@@ -159,13 +126,6 @@ def test_an_account_with_few_executions_has_fewer_workers(
     concurrency: int, expected: tuple[int, ...]
 ) -> None:
     assert workers(Budget.of(40_000, concurrency=concurrency)) == expected
-
-
-def test_without_a_limit_the_capacity_alone_decides() -> None:
-    assert workers(Budget.of(40_000)) == (10, 40, 16, 20)
-    assert Budget.of(40_000).all_workers == 86
-    assert budgets.executions_for(86) == 108
-    assert budgets.executions_for(8) == 10
 
 
 some = st.none() | st.integers(2, 60)
@@ -203,20 +163,6 @@ def test_a_fifth_of_the_executions_is_left_to_requests_and_sweep(
         assert number == asked if asked else 2 <= number <= most
     if bulk is None:
         assert budget.bulk.max_concurrency.bit_count() == 1
-
-
-@given(capacities, st.integers(10, 500), st.integers(10, 500))
-def test_more_executions_never_mean_fewer_workers(units: int, one: int, other: int) -> None:
-    less, more = (Budget.of(units, concurrency=each) for each in sorted((one, other)))
-    assert all(few <= many for few, many in zip(workers(less), workers(more), strict=True))
-
-
-@given(st.integers(8, 10_000))
-def test_an_account_of_so_many_executions_has_room_for_the_workers_and_one_of_less_has_not(
-    number: int,
-) -> None:
-    executions = budgets.executions_for(number)
-    assert budgets.room_of(executions) >= number > budgets.room_of(executions - 1)
 
 
 def test_workers_beyond_the_account_are_refused_with_the_numbers() -> None:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from fanfold import clock as product_clock
 from fanfold import names
-from fanfold.budgets import MAX_WRITE_CAPACITY, MIN_WRITE_CAPACITY, WRITER_MEMORY_MB, Budget
+from fanfold.budgets import MAX_WRITE_CAPACITY, MIN_WRITE_CAPACITY, Budget
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
@@ -121,11 +121,6 @@ def test_the_units_of_the_ledger_agree_with_the_model_of_dynamodb_and_with_the_d
         assert 100 * model.used() / followers == pytest.approx(percent, abs=0.005)
 
 
-def test_the_ledger_costs_ten_million_followers_what_the_data_model_says() -> None:
-    units = ledger_units(MAX_SEGMENTS, 10_000_000 // MAX_SEGMENTS // HANDED_BACK_AFTER)
-    assert units / 10_000_000 == pytest.approx(0.0074, rel=0.02)
-
-
 def test_a_publish_in_one_hop_costs_what_the_model_of_dynamodb_counts() -> None:
     model, ref_id = accepted()
     model.fanouts.complete_at_once(ref_id, followers=1_000, now=NOW)
@@ -161,18 +156,6 @@ def test_no_estimate_is_faster_than_the_share_of_its_lane(followers: int, units:
     assert estimate.seconds >= fastest
 
 
-def test_the_largest_publish_keeps_the_bulk_lane_busy_until_its_end() -> None:
-    assert publish(10_000_000).seconds == pytest.approx(10_000_000 / 34_000, rel=0.03)
-
-
-def test_the_price_of_lambda_follows_the_memory_of_the_transport() -> None:
-    small, large = (publish(220_000, memory_mb=mb) for mb in WRITER_MEMORY_MB.values())
-    assert large.gb_seconds / small.gb_seconds == pytest.approx(1769 / 512)
-    # Half a gigabyte, for 220,000 entries at 2,125 a second and 50 ms for each of 64 segments.
-    assert small.gb_seconds == pytest.approx(0.5 * (220_000 / 2_125 + 64 * 0.05))
-    assert small.lambda_dollars == pytest.approx(small.gb_seconds * 0.0000133334 + 64 * 0.2 / 1e6)
-
-
 def test_the_output_shows_the_calculation_and_every_size() -> None:
     shown = run()
     for text in (
@@ -197,25 +180,6 @@ def test_the_output_shows_the_calculation_and_every_size() -> None:
         assert text in sentences
     assert "brings no posts: 5 write and 7 read units" in " ".join(run("--backfill", "0").split())
     assert json.loads(run("--json", "--backfill", "10"))["first_follow"]["write_units"] == 15
-
-
-def test_an_account_with_few_executions_is_calculated_with_its_workers() -> None:
-    shown = " ".join(run("--concurrency", "10").split())
-    assert "8 workers: publish 2, express 2, bulk 2, relation 2" in shown
-    assert "86 would have work" in shown
-    assert "2 are for requests and SWEEP" in shown
-    assert "34,000 / 2 = 17,000" in shown
-    found = json.loads(run("--json", "--concurrency", "10"))
-    assert (found["concurrency"], found["publish_workers"]) == (10, 2)
-    assert found["lanes"]["express"]["max_concurrency"] == 2
-
-
-def test_a_capacity_that_is_too_small_for_the_shares_is_explained() -> None:
-    small = run("--write-units", "100")
-    assert "relation work may write 50/s, 50 % of it and not 10 %" in small
-    assert "nothing is left for express" in small
-    for units in ("500", "40000"):
-        assert "not 10 %" not in run("--write-units", units)
 
 
 def test_json_holds_the_budget_the_prices_the_transport_and_every_publish() -> None:

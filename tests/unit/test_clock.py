@@ -21,13 +21,6 @@ def test_pauses_double_and_stand_between_attempts_only(slept: list[float]) -> No
     assert slept == [0.05, 0.1, 0.2]
 
 
-def test_each_pause_is_random(slept: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    draws = iter((0.0, 0.9))
-    monkeypatch.setattr(clock, "chance", lambda: next(draws))
-    list(tries(3, 1.0))
-    assert slept == [0.0, 1.8]
-
-
 class Clocks:
     """The two clocks, which stop and jump as a test says; counted in seconds."""
 

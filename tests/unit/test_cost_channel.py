@@ -12,9 +12,7 @@ from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.picking import Range
 from fanfold_cli.cost.channel import (
     Units,
-    Use,
     head_read_units,
-    head_reads,
     post_units,
     promotion_units,
     window_units,
@@ -81,19 +79,3 @@ def test_a_post_costs_the_same_however_many_follow() -> None:
     assert post_units(1, 10_000) == post_units(1, 10_000_000)
     assert post_units(1, 100).writes == 10
     assert post_units(MOST, 10_000_000).writes == 15
-
-
-def test_a_head_is_read_at_most_once_a_second_and_once_a_page() -> None:
-    for pages, reads in ((0, 0), (1, 1), (86_400, 46_080), (86_400_000, 98_630)):
-        found = head_reads(pages, containers=1, seconds=86_400)
-        assert found == pytest.approx(reads, abs=1)
-
-
-def test_who_reads_costs_memos_heads_and_windows_and_no_entry() -> None:
-    silent = Use(posts=1, readers=0, pages=0, containers=0)
-    assert silent.units() == post_units(MOST, 10_000_000)
-    used = Use(posts=10, readers=1_000, pages=0, containers=3, channels=1).units()
-    posts = post_units(1, 10_000_000) * 10
-    assert used.writes == posts.writes + 1_000
-    assert used.reads == posts.reads + 1_000 + 3 * 5
-    assert used.dollars == pytest.approx(used.writes * 0.625e-6 + used.reads * 0.125e-6)

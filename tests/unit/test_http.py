@@ -71,21 +71,6 @@ def test_no_two_errors_share_a_slug() -> None:
     assert len(slugs) == len(set(slugs))
 
 
-@pytest.mark.parametrize(
-    ("error", "seconds"),
-    [
-        (errors.Contended("Your requests contend."), "1"),
-        (errors.TooOften("You are too fast.", wait_ms=0), "1"),
-        (errors.TooOften("You are too fast.", wait_ms=86_400), "87"),
-    ],
-)
-def test_who_is_too_fast_is_told_after_how_many_seconds_there_is_room(
-    error: FanfoldError, seconds: str
-) -> None:
-    problem = ask(raising(error))
-    assert (problem["statusCode"], problem["headers"]["retry-after"]) == (429, seconds)
-
-
 def test_an_answer_is_compact_json_in_utf_8_or_has_no_body_and_is_kept_by_no_cache() -> None:
     assert answer(200, {"title": "Grüße"}) == {
         "statusCode": 200,
@@ -149,15 +134,6 @@ def test_any_other_token_names_nobody(claim: str, claims: dict[str, Any], senten
     problem = with_claims(claim, **claims)
     assert problem["statusCode"] == 401
     assert sentence in problem["body"]
-
-
-def test_only_the_token_names_the_user() -> None:
-    content = event(
-        requestContext={},
-        headers={"sub": "ada", "x-user-id": "ada"},
-        queryStringParameters={"sub": "ada", "user_id": "ada"},
-    )
-    assert ask(lambda request: answer(200, {"user": request.user_id}), content)["statusCode"] == 401
 
 
 # The parts of a request

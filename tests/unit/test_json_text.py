@@ -38,15 +38,12 @@ NUMBERS = {
     "plain": "7",
     "1.10": "1.10",
     "25 digits": "1234567890123456789012345",
-    "25 decimals": "0.1234567890123456789012345",
     "too small for a double": "1e-400",
     "too large for a double": "1e400",
     "minus zero": "-0",
-    "minus zero as a decimal": "-0.0",
     "capital": "1E5",
     "plus": "1e+5",
     "4,000 digits": "7" * 4_000,
-    "4,000 decimals": "0." + "7" * 4_000,
 }
 
 
@@ -79,9 +76,7 @@ REFUSED = {
     "half a surrogate pair twice": (r'"body":{"\ud800":1,"\ud800":2}}', TWICE % r"\ud800"),
     "a long name twice": (f'"{"x" * 500}":1,"{"x" * 500}":2}}', TWICE % ("x" * 40)),
     "NaN": ('"body":{"a":NaN}}', NO_NUMBER % "NaN"),
-    "infinity": ('"body":{"a":[-Infinity]}}', NO_NUMBER % "-Infinity"),
     "half a surrogate pair": (r'"body":{"a":"\ud800"}}', f"'body' {HALF}"),
-    "half a surrogate pair as a name within": (r'"body":{"a":[{"\udfff":1}]}}', f"'body' {HALF}"),
     "half a surrogate pair as a field": (r'"\ud800":1}', r"Unknown field '\ud800'; the known"),
     "5,000 digits": (f'"body":{{"a":{"7" * 5_000}}}}}', "'body' is 5006 bytes as compact JSON"),
     "5,000 digits elsewhere": (f'"published_at":{"7" * 5_000}}}', "'published_at' is not a string"),

@@ -264,31 +264,6 @@ def test_of_two_entries_with_one_hash_the_late_one_is_shown_and_pages_end(
         assert new <= set(found) <= {known, *new}
 
 
-def test_what_lies_above_a_key_that_is_gone_is_not_shown_again_for_its_hash_further_up() -> None:
-    gone, twin = sorted(of_one_hash())
-    between = {f"{gone}-{each}" for each in range(8)}
-    assert all(gone < each < twin for each in between)
-    keys = Keys(gone, twin, *between)
-    here = keys.page().previous
-    keys.keys.discard(gone)
-    page = keys.page(after=here)
-    assert shown(page) == []
-    assert shown(keys.page(after=page.previous)) == []
-
-
-def test_a_late_entry_with_the_hash_of_one_that_expired_brings_no_others_back() -> None:
-    expired = key(20_000)
-    added = next(key(25_000, n) for n in range(10**6) if hashed(key(25_000, n)) == hashed(expired))
-    keys = Keys(expired, *(key(21_000 + each) for each in range(8)), key(30_000))
-    here = keys.page().previous
-    keys.keys.discard(expired)
-    keys.keys.add(added)
-    keys.floor = times.to_text(20_500)
-    page = keys.page(after=here)
-    assert shown(page) == [added]
-    assert shown(keys.page(after=page.previous)) == []
-
-
 @pytest.mark.parametrize("count", [9, 60])
 def test_a_late_entry_with_the_hash_of_one_beyond_the_query_is_shown(count: int) -> None:
     high = key(29_000)
@@ -312,31 +287,6 @@ def test_a_key_that_is_gone_is_looked_for_once_and_then_forgotten() -> None:
     assert len(keys.queries) == 1
 
 
-def test_a_second_look_that_is_answered_nothing_but_that_more_follows_forgets_nothing() -> None:
-    class Empty(Keys):
-        def oldest(
-            self, within: Range, *, after: str | None, limit: int, is_consistent: bool
-        ) -> tuple[Sequence[Entry], bool]:
-            found = super().oldest(within, after=after, limit=limit, is_consistent=is_consistent)
-            return ([], True) if is_consistent else found
-
-    keys = Empty(key(10_000), key(20_000), key(30_000))
-    here = keys.page().previous
-    keys.keys.discard(key(20_000))
-    page = keys.page(after=here)
-    assert (shown(page), page.previous) == ([], here)
-
-
-def test_a_key_that_an_old_read_misses_is_not_shown_again() -> None:
-    keys = Keys(*(key(10_000 + each) for each in range(5)))
-    here = keys.page().previous
-    keys.lagging = {key(10_002)}
-    for _ in range(20):
-        page = keys.page(after=here)
-        assert shown(page) == []
-        assert page.previous == here
-
-
 def test_what_lies_beyond_a_second_look_is_not_forgotten() -> None:
     names = [key(10_000 + 10 * each) for each in range(50)]
     keys = Keys(*names)
@@ -357,12 +307,6 @@ def test_what_is_remembered_below_a_later_begin_of_the_range_is_not_shown_again(
     part = keys.page(after=here, since=times.to_text(10_003))
     assert shown(part) == []
     assert shown(keys.page(after=part.previous)) == []
-
-
-def test_a_cursor_remembers_what_was_left_out_too() -> None:
-    keys = Keys(*(key(10_000 + each) for each in range(3)))
-    keys.hidden = {key(10_001)}
-    assert [hashed(key(10_000 + each)) for each in range(3)] == list(keys.page().previous.seen)
 
 
 def test_a_first_page_remembers_the_last_entries_above_the_next_one() -> None:
@@ -487,22 +431,6 @@ def test_many_posts_in_a_row_that_are_left_out_are_read_in_few_calls() -> None:
     assert shown(keys.page(1)) == [names[0]]
     assert keys.calls <= 10  # of 1, 1, 2, 4, …, as far as each query reaches
     assert keys.posts == 150
-
-
-def test_posts_of_a_page_of_which_marks_hide_some_are_read_in_one_call() -> None:
-    names = [key(10_000 + each) for each in range(100)]
-    keys = Keys(*names)
-    keys.marked = set(names[::5])
-    page = keys.page(50)
-    assert shown(page) == sorted(set(names) - keys.marked, reverse=True)[:50]
-    assert [entries for entries, _ in keys.queries] == [51, 25]
-    assert (keys.calls, keys.posts) == (1, 50)
-    keys.keys = set(names[:40])
-    assert shown(keys.page(50)) == sorted(keys.keys - keys.marked, reverse=True)
-    assert (len(keys.queries), keys.calls) == (1, 1), "nothing is below"
-    keys.keys, keys.marked = set(names), set()
-    keys.page(50)
-    assert keys.queries == [(51, False)]
 
 
 # Parameters

@@ -29,21 +29,10 @@ def test_every_table_and_queue_has_its_setting() -> None:
     assert wanted == set(REQUIRED.values())
 
 
-def test_settings_with_a_default_may_be_left_out() -> None:
-    settings = Settings.from_env(REQUIRED)
-    assert settings.timelines_table == "timelines_table"
-    assert (settings.retention_days, settings.user_claim) == (30, "sub")
-
-
 def test_all_missing_variables_are_named_at_once() -> None:
     env = {name: "x" for name in REQUIRED if name not in ("POSTS_TABLE", "BULK_DLQ_URL")}
     with pytest.raises(KeyError, match=r"POSTS_TABLE, BULK_DLQ_URL"):
         Settings.from_env(env)
-
-
-def test_other_variables_are_ignored() -> None:
-    settings = Settings.from_env({**REQUIRED, "PATH": "/bin", "LANG": "C"})
-    assert settings == Settings.from_env(REQUIRED)
 
 
 @pytest.mark.parametrize(("now", "longest", "entries"), [(30, 0, 30), (7, 30, 30), (90, 30, 90)])
