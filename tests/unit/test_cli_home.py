@@ -19,7 +19,6 @@ from typer.testing import CliRunner, Result
 from fanfold_cli import progress
 from fanfold_cli.app import app
 from fanfold_cli.local import deploy, engine, processes
-from fanfold_cli.local import home as homes
 from fanfold_cli.local.cdk import CDK_VARIABLE, Cdk
 from fanfold_cli.local.home import CHECKOUT, MARKER, EngineState, Home
 from fanfold_cli.stack import Deployment
@@ -276,34 +275,9 @@ def test_up_down_and_the_engine_leave_a_foreign_directory_alone(
     assert files_below(tmp_path) == before
 
 
-def test_an_empty_or_absent_directory_can_be_claimed_repeatedly_and_down_leaves_it(
-    tmp_path: Path,
-) -> None:
-    assert not deploy.take_down(Home(tmp_path))
-    assert files_below(tmp_path) == []
-    (tmp_path / "empty").mkdir()
-    for name in ("empty", "new/er"):
-        home = Home(tmp_path / name)
-        home.claim()
-        assert home.is_ours()
-        (home.path / "engine.log").touch()
-        home.claim()
-
-
 def test_down_deletes_the_data_in_a_home(home: Home, ended: EngineState) -> None:
     home.claim()
     with_foreign_files(home.path)
     home.write_state(ended)
     deploy.take_down(home)
     assert files_below(home.path) == [MARKER, "lock"]
-
-
-def test_a_default_home_that_is_older_than_the_marker_is_recognized(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(homes, "DEFAULT", home.path)
-    assert not home.is_ours()
-    for name in ("state.json", "engine.log"):
-        (home.path / name).touch()
-        assert home.is_ours()
-        (home.path / name).unlink()

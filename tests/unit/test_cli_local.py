@@ -58,14 +58,6 @@ def test_the_engine_stays_on_loopback_and_writes_below_its_home(
     assert "TIMELINES_TABLE" not in env
 
 
-def test_the_content_hash_changes_with_a_template_but_not_with_the_order_of_its_keys() -> None:
-    one, same, other = (
-        assembly.content_hash([assembly.SynthesizedStack("S", template)])
-        for template in ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1, "b": 3})
-    )
-    assert one == same != other
-
-
 def test_a_deployment_that_forgets_how_long_entries_have_lived_is_refused(tmp_path: Path) -> None:
     def lived(days: int) -> list[assembly.SynthesizedStack]:
         variables = {"TIMELINES_TABLE": {"Ref": "Timelines"}, "RETENTION_DAYS": str(days)}

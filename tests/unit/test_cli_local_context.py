@@ -11,15 +11,6 @@ from fanfold_cli.local.home import CHECKOUT, Home
 from fanfold_cli.terminal import WrongValue
 
 
-def test_values_are_kept_changed_and_given_up() -> None:
-    kept = {"backfill": "10", "max_follows": "50"}
-    assert context.merged(kept, {}) == kept
-    assert context.merged(kept, {"backfill": "3"}) == {"backfill": "3", "max_follows": "50"}
-    assert context.merged(kept, {"backfill": ""}) == {"max_follows": "50"}
-    assert context.words({"b": "1", "a": "2"}) == context.words({"a": "2", "b": "1"})
-    assert context.read([" a = b=c "], example="a=b") == {"a": "b=c"}
-
-
 @pytest.mark.parametrize("text", ["backfill", "=10", ""])
 def test_what_is_not_a_name_and_a_value_is_refused(text: str) -> None:
     ran = CliRunner().invoke(app, ["local", "up", "-c", text])

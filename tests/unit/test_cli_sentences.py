@@ -17,7 +17,7 @@ from fanfold_cli import aws
 from fanfold_cli.app import app
 from fanfold_cli.commands import preflight
 from fanfold_cli.follows import graph
-from fanfold_cli.terminal import ExpectedError, counted
+from fanfold_cli.terminal import ExpectedError
 from proof.aws_verify.__main__ import app as aws_verify
 
 GZIPPED = gzip.compress(b"publisher,follower\n" + b"a,b\n" * 1000, mtime=0)
@@ -66,16 +66,6 @@ def test_a_file_that_cannot_be_read_is_answered_with_its_fault(
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ExpectedError, match=sentence):
         graph.read(tmp_path / name)
-
-
-def test_a_file_may_have_a_byte_order_mark_and_other_columns(tmp_path: Path) -> None:
-    path = tmp_path / "edges.csv"
-    for content in (
-        b"\xef\xbb\xbfpublisher,follower\na,b\n",
-        b"publisher,follower,,\na,b,,\n",
-    ):
-        path.write_bytes(content)
-        assert graph.read(path) == graph.Graph({"a": frozenset({"b"})})
 
 
 @pytest.mark.parametrize(
@@ -128,12 +118,6 @@ def test_a_latin_1_terminal_shows_what_it_lacks_by_its_number() -> None:
 def test_the_version_is_that_of_the_package() -> None:
     ran = CliRunner().invoke(app, ["--version"])
     assert (ran.exit_code, ran.stdout) == (0, f"fanfold {version('fanfold')}\n")
-
-
-def test_a_noun_agrees_with_its_number() -> None:
-    counts = [counted(count, "post") for count in (0, 1, 2_000)]
-    assert counts == ["0 posts", "1 post", "2,000 posts"]
-    assert counted(2, "policy", "policies") == "2 policies"
 
 
 def run(*words: str, stdout: Any) -> subprocess.CompletedProcess[str]:

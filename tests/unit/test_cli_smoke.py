@@ -12,7 +12,6 @@ from fanfold import clock, times
 from fanfold_cli.run.people import People
 from fanfold_cli.run.smoke import FOLLOWER, PUBLISHER, STRANGER, Smoke, taken_back
 from fanfold_cli.stack import Deployment
-from fanfold_cli.terminal import ExpectedError
 from fanfold_client import NoAnswer, Refused
 
 PUBLISHER_ID = "the-publisher"
@@ -158,14 +157,3 @@ def test_what_cannot_be_taken_back_is_named_and_the_rest_is_taken_back() -> None
     left = taken_back(smoke.undo())
     assert [what.partition(":")[0] for what in left] == ["the post smoke-1"] * 3
     assert not stage.followed
-
-
-def test_before_anything_is_made_nothing_is_taken_back() -> None:
-    class Down(Closed):
-        def publish(self, body: Any, *, key: str) -> Any:
-            raise ExpectedError("down")
-
-    stage = Down()
-    smoke = course(stage, Closed())
-    assert list(smoke.run())[-1].failure == "down"
-    assert (taken_back(smoke.undo()), stage.calls) == ([], [])

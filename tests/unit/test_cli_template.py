@@ -85,16 +85,3 @@ def test_each_timeline_of_a_stack_remembers_for_itself() -> None:
     assert forgotten(both, stack(Short=short)) == 0  # the other one is removed
     assert forgotten(both, both | stack(Long=short, Short=long)) == 60
     assert forgotten(stack(), both) == 0
-
-
-def test_enabled_times_to_live_and_what_lets_browsers_call_are_read() -> None:
-    disabled = {"AttributeName": "expires_at", "Enabled": False}
-    off = changed(TABLE, TimeToLiveSpecification=disabled)
-    without = {"Type": "AWS::DynamoDB::GlobalTable"}
-    found = template.times_to_live(stack(On=TABLE, Off=off, Without=without, Queue=QUEUE))
-    assert found == {"On": "expires_at"}
-    cors = {"AllowOrigins": ["*"]}
-    api = {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"CorsConfiguration": cors}}
-    closed = {**api, "Properties": {"Name": "Api"}}
-    both = stack(Open=api, Closed=closed, Queue=QUEUE)
-    assert template.cors_configurations(both) == {"Open": cors}

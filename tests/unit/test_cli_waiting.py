@@ -1,12 +1,9 @@
 """A command says what it waits for, once that takes long, and says it once."""
 
 import io
-import os
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -15,15 +12,10 @@ import typer
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from rich.console import Console
-from typer.testing import CliRunner
 
 from fanfold_cli import aws, progress
-from fanfold_cli.app import app
-from fanfold_cli.local import engine
-from fanfold_cli.local.home import Home
 from fanfold_cli.terminal import INTERRUPTED, ExpectedError, ask
 from tests.timers import Clock
-from tests.unit.test_cli_home import state_of
 
 LONG = progress.PATIENCE_SECONDS
 
@@ -87,17 +79,6 @@ def test_only_the_outer_of_two_waits_is_said_and_the_next_one_again(
     assert capsys.readouterr().err == "Waiting for a friend.\n"
 
 
-def test_a_bar_that_is_full_at_once_shows_no_rate(
-    clock: Clock, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for seconds, is_shown in ((0.5, False), (1.0, True)):
-        with progress.progress_bar("Moving", total=4, unit="messages") as bar:
-            bar.advance(2)
-            clock.sleep(seconds)
-            bar.advance(2)
-        assert ("/s" in capsys.readouterr().err) is is_shown
-
-
 def test_a_terminal_gets_a_spinner_that_leaves_nothing_behind(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,18 +108,6 @@ def test_a_slow_call_says_its_name_on_aws_and_on_the_engine(
     sqs.meta.events.register("before-send", answer)
     sqs.list_queues()
     assert capsys.readouterr() == ("", "Waiting for SQS (ListQueues).\n")
-
-
-def test_local_down_says_what_it_waits_for(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    home = Home(tmp_path)
-    home.claim()
-    home.write_state(replace(state_of(os.getpid()), pid_mark="ended", supervisor_mark="ended"))
-    monkeypatch.setattr(engine, "stop", lambda *_: clock.sleep(LONG))
-    ran = CliRunner().invoke(app, ["local", "down", "--home", str(tmp_path)])
-    assert ran.stderr.startswith("Waiting for the engine and its functions to end.\n")
-    assert ran.stdout == ""
 
 
 def test_ctrl_c_at_a_question_is_an_interrupt_and_the_end_of_stdin_a_refusal(
@@ -182,20 +151,3 @@ def test_a_bar_that_is_piped_says_again_and_again_how_far_it_is_and_one_on_a_ter
     monkeypatch.setattr(Console, "is_terminal", True)
     with progress.progress_bar("Following", total=2, unit="follows"):
         assert not is_telling()
-
-
-def test_what_a_bar_counts_agrees_with_its_total(capsys: pytest.CaptureFixture[str]) -> None:
-    for total, unit, shown in (
-        (1, "edges", "edge"),
-        (1, "entries", "entry"),
-        (1, "write units", "write unit"),
-        (2, "edges", "edges"),
-        (0, "deliveries", "deliveries"),
-        (None, "edges", "edges"),
-    ):
-        with progress.progress_bar("Counting", total=total, unit=unit) as bar:
-            bar.advance(1)
-        words = capsys.readouterr().err.split()
-        counted = words[words.index(next(word for word in words if "/" in word)) + 1 :]
-        assert " ".join(counted).startswith(shown)
-        assert f"{shown}s" not in words
