@@ -52,24 +52,6 @@ def test_the_ring_shows_what_the_table_took() -> None:
     assert (len(ring.have), meter.refused, meter.rewritten) == (CELLS, 0, 0)
 
 
-def test_a_part_of_the_ring_where_nobody_lies_is_full_once_all_the_others_are() -> None:
-    meter, empty = Meter(takes_all, "Timelines"), set(range(CELLS)) - set(WANTED)
-    meter.answer(batch(USERS[:19]))
-    assert not any(filled(meter).have[cell] for cell in empty)
-    meter.answer(batch(USERS[19:]))
-    assert set(filled(meter).have) == {1.0}
-
-
-def test_an_entry_that_is_written_again_is_counted_apart() -> None:
-    meter = Meter(takes_all, "Timelines")
-    meter.answer(batch(USERS))
-    meter.answer(batch(USERS[:3]))
-    ring = filled(meter)
-    assert (ring.delivered, meter.rewritten) == (20, 3)
-    assert sum(ring.again) > 0
-    assert max(ring.have) == 1.0
-
-
 def refuses_two(request: Request) -> Answer:
     tables: dict[str, list[Any]] = json.loads(request.body)["RequestItems"]
     left = {table: writes[:2] for table, writes in tables.items()}
@@ -82,19 +64,6 @@ def test_what_is_refused_is_not_in_the_ring() -> None:
         meter.answer(batch(USERS))
         ring = filled(meter)
         assert (ring.delivered, sum(ring.refused), meter.refused) == (passed, 20 - passed, 1)
-
-
-def test_a_throttled_table_refuses_four_batches_of_ten_and_then_none() -> None:
-    meter = Meter(takes_all, "Timelines")
-    meter.throttle(True)
-    for number in range(500):
-        meter.answer(batch(USERS, f"post-{number}"))
-    assert 150 <= meter.refused <= 250
-    meter.throttle(False)
-    before = meter.refused
-    for number in range(100):
-        meter.answer(batch(USERS, f"later-{number}"))
-    assert meter.refused == before
 
 
 @pytest.mark.parametrize(

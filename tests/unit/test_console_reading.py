@@ -1,6 +1,5 @@
 """A fan-out as the ring shows it, which one it shows, and what a refresh costs."""
 
-import threading
 from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
@@ -16,9 +15,8 @@ from fanfold_cli import aws
 from fanfold_cli.console import rings, watching
 from fanfold_cli.console.stack_reading import Spent, StackReading
 from fanfold_cli.console.views import CELLS, State
-from fanfold_cli.console.watching import Movement, Refreshing
+from fanfold_cli.console.watching import Refreshing
 from fanfold_cli.stack import Deployment
-from fanfold_cli.terminal import ExpectedError
 
 AT = "2026-11-20T18:00:00.123Z"
 LATER = "2026-11-20T18:05:00.123Z"
@@ -112,11 +110,6 @@ def test_the_page_says_what_a_refresh_costs() -> None:
     assert more == pytest.approx(720 * 3 * 1e-6)
 
 
-LOCAL = watching.first_state(
-    Deployment("us-east-1", aws.LocalEndpoint("http://127.0.0.1:1", "key"), {}), may_operate=True
-)
-
-
 ARN = "arn:aws:cloudformation:eu-central-1:123456789012:stack/Fanfold-prod/1"
 
 
@@ -149,32 +142,15 @@ def test_the_page_names_stack_account_and_region_and_knows_one_that_is_protected
         assert state.is_protected is bool(described)
 
 
-class Clock:
-    """A clock that moves when it is told to."""
-
-    at = 100.0
-
-    def monotonic(self) -> float:
-        return self.at
-
-    def now_ms(self) -> int:
-        return int(self.at * 1000)
-
-
-@pytest.fixture
-def moved(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(watching, "clock", made)
-    return made
-
-
 def test_a_stack_on_aws_is_read_every_five_seconds_at_most_however_many_pages_ask(
-    moved: Clock,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    reads = list[float]()
+    now, reads = [100.0], list[float]()
+    monotonic = Mock(monotonic=lambda: now[0], now_ms=lambda: int(1000 * now[0]))
+    monkeypatch.setattr(watching, "clock", monotonic)
 
     def read(before: State) -> State:
-        reads.append(moved.at)
+        reads.append(now[0])
         return before
 
     on_aws = watching.first_state(Deployment("eu-central-1", None, {}), may_operate=False)
@@ -182,62 +158,5 @@ def test_a_stack_on_aws_is_read_every_five_seconds_at_most_however_many_pages_as
     shown = Refreshing(on_aws, read)
     for _ in range(100):
         shown.content()
-        moved.at += 0.125
+        now[0] += 0.125
     assert reads == [100.0, 105.0, 110.0]
-
-
-def fail(_: State) -> Any:
-    raise ExpectedError("No answer.")
-
-
-def test_a_refresh_that_fails_is_told_with_the_age_of_what_is_shown_and_the_next_one_made(
-    moved: Clock,
-) -> None:
-    def succeed(before: State) -> State:
-        return replace(before, failure="", read_at=moved.at)
-
-    answers = iter([succeed, fail, succeed])
-    shown = Refreshing(LOCAL, lambda before: next(answers)(before))
-    assert shown.current().read_at == 100.0
-    moved.at += 18
-    failed = shown.current()
-    assert (failed.headline.title, failed.failure) == ("The stack cannot be read", "No answer.")
-    assert failed.read_at == 100.0
-    moved.at += 1
-    assert (shown.current().failure, shown.current().read_at) == ("", 119.0)
-    assert [event.text for event in shown.current().events] == ["The stack answers again."]
-
-
-def test_no_state_waits_for_what_is_looked_up_beside_it() -> None:
-    go_on, looked = threading.Event(), threading.Event()
-
-    def look_up() -> None:
-        go_on.wait()
-        looked.set()
-
-    shown = Refreshing(LOCAL, lambda before: replace(before, open=1), look_up)
-    assert shown.current().open == 1
-    go_on.set()
-    assert looked.wait(30)
-
-
-def test_what_cannot_be_looked_up_is_told_once(
-    monkeypatch: pytest.MonkeyPatch, moved: Clock
-) -> None:
-    monkeypatch.setattr(threading.Thread, "start", threading.Thread.run)
-    shown = Refreshing(LOCAL, lambda before: before, lambda: fail(LOCAL))
-    for _ in range(3):
-        moved.at += 1
-        shown.current()
-    assert [event.text for event in shown.current().events] == [
-        "Followers and readers cannot be looked up: No answer."
-    ]
-
-
-def test_nothing_has_moved_since_the_last_entry() -> None:
-    movement = Movement()
-    movement.see(10.0, {"post": 0})
-    movement.see(11.0, {"post": 100})
-    assert (movement.rate, movement.moved_at) == (50.0, 11.0)
-    movement.see(12.0, {"post": 100})
-    assert (movement.rate, movement.moved_at) == (25.0, 11.0)

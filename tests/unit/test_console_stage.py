@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,7 +16,7 @@ import typer
 
 from fanfold import clock
 from fanfold_cli import aws
-from fanfold_cli.console import opening, server
+from fanfold_cli.console import opening
 from fanfold_cli.console.views import State
 from fanfold_cli.console.watching import Refreshing
 from fanfold_cli.follows.graph import heavy_tailed
@@ -69,18 +68,6 @@ def test_a_demo_that_does_not_start_leaves_nothing_and_the_next_one_may(
 
 
 @pytest.mark.network
-def test_a_taken_port_is_told_before_anything_starts(
-    tmp_path: Path, ups_and_downs: list[str]
-) -> None:
-    with (
-        server.serving(server.Doors(dict, dict)) as other,
-        pytest.raises(ExpectedError, match=f"Port {other.port} of"),
-    ):
-        command.run(Home(tmp_path / "home"), GRAPH, seconds=5, port=other.port, browser=False)
-    assert ups_and_downs == []
-
-
-@pytest.mark.network
 def test_ctrl_c_during_the_deployment_says_that_the_engine_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -109,47 +96,12 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     return made
 
 
-def test_nothing_is_at_rest_while_a_publish_is_in_flight(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-
-    def publish(*_: Any, **_options: Any) -> None:
-        begun.set()
-        go_on.wait()
-
-    monkeypatch.setattr(stages, "publish", publish)
-    assert stage.is_at_rest
-    thread = threading.Thread(target=stage.act, args=({"what": "publish"},))
-    thread.start()
-    begun.wait()
-    stage.act({"what": "count"})
-    assert not stage.is_at_rest
-    go_on.set()
-    thread.join()
-    assert stage.is_at_rest
-
-
-def test_a_state_from_before_the_end_of_a_publish_says_nothing_about_rest(stage: Stage) -> None:
-    stale = stage.shown.current()
-    stage.shown.read = lambda _: replace(stale, read_at=stale.read_at - 1)
-    stage.publish()
-    assert not stage.is_at_rest
-
-
 def test_once_the_rows_shall_be_counted_nothing_more_is_published(stage: Stage) -> None:
     stage.act({"what": "count"})
     with pytest.raises(ExpectedError, match="Nothing was published"):
         stage.act({"what": "publish"})
     assert stage.is_at_rest
     stages.publish.assert_not_called()  # type: ignore[attr-defined]
-
-
-def test_a_button_that_does_nothing_says_why_in_the_log(stage: Stage) -> None:
-    stage.pool = Mock(**{"kill.side_effect": ExpectedError("Nothing was killed.")})
-    with pytest.raises(ExpectedError):
-        stage.act({"what": "kill"})
-    assert [event.text for event in stage.story.lines] == ["Nothing was killed."]
 
 
 @contextmanager

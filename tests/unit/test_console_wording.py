@@ -149,24 +149,3 @@ def test_a_pause_is_named_with_what_to_do_and_no_message_is_called_hidden() -> N
 )
 def test_what_happens_is_told_once(before: State, after: State, said: list[str]) -> None:
     assert [text for _, _, text in wording.events(before, after)] == said
-
-
-def test_what_happened_has_the_time_of_the_ledger_and_not_of_the_refresh() -> None:
-    late = replace(OPEN, read_at=118.0)
-    ended = replace(COMPLETE, changed_at=102.4)
-    assert times(QUIET, late) == [RING.accepted_at]
-    assert times(late, replace(late, ring=ended)) == [102.4]
-    # When a delivery stalled is in no row.
-    stalled = replace(late, ring=replace(RING, state="stalled", changed_at=92.0))
-    assert times(OPEN, stalled) == [118.0]
-    # What is older is told first.
-    assert times(QUIET, replace(OPEN, queues={"bulk": Depth(dead=1)})) == [90.0, 100.0]
-
-
-def times(before: State, after: State) -> list[float]:
-    return [at for at, _, _ in wording.events(before, after)]
-
-
-def test_times_are_as_a_person_says_them() -> None:
-    seconds = (0.04, 9.94, 10.0, 75.0)
-    assert list(map(wording.duration, seconds)) == ["0.0 s", "9.9 s", "10 s", "1 min 15 s"]
