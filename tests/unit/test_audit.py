@@ -74,14 +74,6 @@ def test_a_known_fault_outweighs_what_was_not_checked() -> None:
     assert exit_code([Verdict("a", unchecked="Why."), Verdict("b", ("fault",))]) == 1
 
 
-@pytest.mark.parametrize("known_as", ["PYSEC-2026-1", "CVE-2026-0001"])
-def test_a_fault_that_was_accepted_is_not_told_again(
-    known_as: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(verdicts, "ACCEPTED", {known_as: "It concerns nobody here."})
-    assert not of_pip("lock", pip(package(vulns=[FAULT])), "").faults
-
-
 def test_every_accepted_fault_has_a_reason() -> None:
     assert all(reason.endswith(".") for reason in verdicts.ACCEPTED.values())
 

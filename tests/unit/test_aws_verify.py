@@ -12,7 +12,6 @@ from proof.aws_verify.forecast import MARGIN, forecast
 from proof.aws_verify.own_stack import stage_of
 from proof.aws_verify.report import Report, scrubbed
 from proof.aws_verify.script import LARGE, Script
-from proof.aws_verify.watch import percentile
 
 AT = "2026-11-22T19:00:00.000Z"
 
@@ -52,11 +51,6 @@ def test_a_run_says_what_it_does_and_what_it_costs_at_most() -> None:
     assert "It stays" in runs.intention("Fanfold-verify", "", script, expected, keep=True)
 
 
-def test_a_percentile_is_a_value_that_was_measured() -> None:
-    values = [float(number) for number in range(200, 0, -1)]
-    assert (percentile(values, 50), percentile(values, 99), percentile([7.0], 99)) == (100, 198, 7)
-
-
 SECRETS = (
     "123456789012",
     "arn:aws:dynamodb:eu-west-1:123456789012:table/Fanfold",
@@ -79,30 +73,3 @@ def test_a_report_names_no_account_token_or_address(tmp_path: Path) -> None:
             assert secret not in text
             assert AT in text
         assert scrubbed(f"a {secret} b").startswith("a [")
-
-
-def test_a_report_is_readable_and_says_what_failed_and_what_was_skipped(tmp_path: Path) -> None:
-    post = {"followers": 10_000, "door": "HTTP", "p50_seconds": 1.25, "p99_seconds": None}
-    rows = {"expected": 20_200, "right": 20_200}
-    report = Report({"run": {"sizes": [100, 10_000]}, "posts": [post], "rows": rows})
-    report.skip("cost", "the engine counts | nothing")
-    _, as_text = report.write(tmp_path, "report")
-    text = as_text.read_text()
-    assert "**Passed.**" in text
-    assert "| followers | door | p50 seconds | p99 seconds |" in text
-    assert "| 10,000 | HTTP | 1.25 | - |" in text
-    assert "| cost | the engine counts \\| nothing |" in text
-    report.failures.append("A row is missing.")
-    assert "* A row is missing." in report.write(tmp_path, "report")[1].read_text()
-
-
-def test_a_run_on_the_engine_forecasts_no_cost() -> None:
-    script = Script("v1", (10, 50))
-    expected = forecast(script, troubles=2)
-    on_aws, locally = (
-        runs.report_of(script, expected, where="here", is_local=local).sections["forecast"]
-        for local in (False, True)
-    )
-    assert locally.keys() == {"entries", "follows", "posts", "write_units"}
-    dollars = {f"{what}dollars" for what in ("", "dynamodb_", "lambda_", "at_most_")}
-    assert on_aws.keys() - locally.keys() == dollars

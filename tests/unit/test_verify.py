@@ -19,7 +19,7 @@ from tests.unit.test_architecture import ROOT, imported, modules
 from tools.verify import __main__ as command
 from tools.verify import results
 from tools.verify.results import RECORD, Kept, Result
-from tools.verify.stages import STAGES, Stage, named
+from tools.verify.stages import Stage, named
 
 DAY = "2026-11-24"
 
@@ -111,26 +111,6 @@ def test_a_failure_keeps_its_log_runs_again_and_the_next_stages_still_run(checko
     assert runs(checkout, "demo") == 1
     assert verify(checkout, mends_itself)[0].passed
     assert "Timeout" in log.read_text()
-
-
-# A stage that leaves a sign while it runs, and waits for another one's.
-SIGNS = """
-import pathlib, sys, time
-sign, awaited = (pathlib.Path(".verify", name) for name in sys.argv[1:])
-sign.touch()
-until = time.monotonic() + 60
-while not awaited.exists() and time.monotonic() < until:
-    time.sleep(0.01)
-raise SystemExit(not awaited.exists())
-"""
-
-
-def test_stages_run_side_by_side(checkout: Path) -> None:
-    one, other = (
-        Stage(name, (sys.executable, "-P", "-c", SIGNS, name, awaited))
-        for name, awaited in (("test", "slow"), ("slow", "test"))
-    )
-    assert [each.passed for each in verify(checkout, one, other)] == [True, True]
 
 
 def test_nothing_runs_beside_a_stage_that_measures_speed(
@@ -255,14 +235,6 @@ def test_a_short_run_draws_no_world_of_a_longer_one_before_it(checkout: Path, fa
     assert (shorter.start, shorter.end) == (26_112_420_000, 26_112_424_000)
 
 
-def test_the_record_of_another_checkout_keeps_its_worlds_from_being_drawn_again(
-    checkout: Path,
-) -> None:
-    before = results.record([simulated(seeds=20_000)], {}, commit="abc", day=DAY)
-    write(checkout, RECORD, json.dumps(before))
-    assert verify(checkout, draw(""))[0].start == 26_112_420_000
-
-
 def result(name: str, start: int = 0, **sums: int) -> Result:
     end = start + sums.get("seeds", 0)
     return Result(name, "key", True, 61.0, 99.6, "well", start, end, sums or None)
@@ -283,13 +255,6 @@ def test_the_record_adds_up_all_worlds_since_the_first_and_none_twice() -> None:
     assert known["simulated"] == {"since": DAY, "end": 26_112_504_000, **sums}
     later = results.record([simulated(26_112_600_000)], known, commit="def", day="2026-11-26")
     assert later["simulated"]["since"] == DAY
-
-
-def test_the_table_has_a_line_for_each_stage() -> None:
-    lines = results.table([result("test"), result("demo")]).splitlines()
-    assert lines[1].split() == ["test", "passed", "1:01", "100", "well"]
-    assert len(lines) == 3
-    assert len({each.name for each in STAGES}) == len(STAGES)
 
 
 def test_the_record_is_written_only_where_a_commit_has_every_change(checkout: Path) -> None:
