@@ -165,21 +165,15 @@ def check(table: str, key: Mapping[str, Any], condition: str, **more: Any) -> Ca
     return "ConditionCheck", {**request, **_filled(more)}
 
 
-def creation(
-    table: str,
-    key: Sequence[str],
-    indexes: Mapping[str, Sequence[str]],
-    *,
-    projection: str = "KEYS_ONLY",
-    **types: str,
-) -> Request:
-    """What CreateTable is called with; a key that is not in `types` is text."""
+def creation(table: names.Table) -> Request:
+    """What CreateTable is called with for one of the product's tables, whose keys are text."""
+    indexes = {index.name: _key(index) for index in table.indexes}
     request: Request = {
-        "TableName": table,
-        "KeySchema": _key_schema(key),
+        "TableName": table.name,
+        "KeySchema": _key_schema(_key(table)),
         "AttributeDefinitions": [
-            {"AttributeName": name, "AttributeType": types.get(name, "S")}
-            for name in sorted({*key, *chain(*indexes.values())})
+            {"AttributeName": name, "AttributeType": "S"}
+            for name in sorted({*_key(table), *chain(*indexes.values())})
         ],
         "BillingMode": "PAY_PER_REQUEST",
     }
@@ -188,7 +182,7 @@ def creation(
             {
                 "IndexName": name,
                 "KeySchema": _key_schema(index),
-                "Projection": {"ProjectionType": projection},
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
             }
             for name, index in indexes.items()
         ]
@@ -200,26 +194,8 @@ def _key_schema(key: Sequence[str]) -> list[Request]:
     return [{"AttributeName": name, "KeyType": kind} for name, kind in kinds]
 
 
-def creation_of(table: names.Table) -> Request:
-    """What CreateTable is called with for one of the product's tables."""
-    indexes = {index.name: _key(index) for index in table.indexes}
-    return creation(table.name, _key(table), indexes)
-
-
 def _key(of: names.Table | names.Index) -> list[str]:
     return [name for name in (of.partition_key, of.sort_key) if name]
 
 
-CREATIONS = {
-    **{table.name: creation_of(table) for table in names.TABLES},
-    # A table with numbers for sort keys, and one with bytes; the product has neither.
-    "Measures": creation(
-        "Measures",
-        ["station", "at"],
-        {"by_heat": ["station", "heat"]},
-        projection="ALL",
-        at="N",
-        heat="N",
-    ),
-    "Blobs": creation("Blobs", ["part", "digest"], {}, digest="B"),
-}
+CREATIONS = {table.name: creation(table) for table in names.TABLES}

@@ -49,7 +49,7 @@ def client_of(engine: LocalEndpoint | None, service: str = "dynamodb") -> Any:
 
 @contextmanager
 def on_model() -> Iterator[Client]:
-    """The model, with the tables of the product and two more."""
+    """The model, with the tables of the product."""
     client = Client(Database(Clock()))
     for creation in CREATIONS.values():
         client.create_table(**creation)

@@ -98,13 +98,6 @@ def a_message_is_received_hidden_and_deleted(engine: Engine) -> None:
     engine.note(engine.counts)
 
 
-def a_message_that_is_shown_again_counts_its_receives(engine: Engine) -> None:
-    engine.send("one")
-    (message,) = engine.receive()
-    engine.show_again(message)
-    engine.note(engine.bodies)
-
-
 def a_message_that_is_received_too_often_is_a_dead_letter(engine: Engine) -> None:
     engine.send("one")
     for _ in range(MAX_RECEIVES):
@@ -146,16 +139,6 @@ def a_group_and_attributes_come_with_the_message(engine: Engine) -> None:
     engine.note(lambda: message["MessageAttributes"]["reason"]["StringValue"])
 
 
-def counts_show_what_waits_and_what_is_in_flight(engine: Engine) -> None:
-    for number in range(3):
-        engine.send(f"{number}")
-    engine.note(engine.counts)
-    (message, *_) = engine.receive()
-    engine.note(engine.counts)
-    engine.show_again(message)
-    engine.note(engine.counts)
-
-
 def a_queue_or_handle_that_is_not_there_is_refused(engine: Engine) -> None:
     nowhere = engine.url + "-nowhere"
     engine.note(lambda: engine.client.send_message(QueueUrl=nowhere, MessageBody="x"))
@@ -166,13 +149,11 @@ def a_queue_or_handle_that_is_not_there_is_refused(engine: Engine) -> None:
 
 PROGRAMS = (
     a_message_is_received_hidden_and_deleted,
-    a_message_that_is_shown_again_counts_its_receives,
     a_message_that_is_received_too_often_is_a_dead_letter,
     a_delayed_message_waits,
     a_batch_sends_each_entry,
     a_wrong_batch_is_refused_whole,
     a_group_and_attributes_come_with_the_message,
-    counts_show_what_waits_and_what_is_in_flight,
     a_queue_or_handle_that_is_not_there_is_refused,
 )
 
