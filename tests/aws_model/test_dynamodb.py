@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from botocore.exceptions import ParamValidationError
 
 from proof.model.dynamodb.tables import Hooks
-from tests.aws_model.model import KB, Model, note, sized
+from tests.aws_model.model import Model, note
 
 
 def test_an_eventual_read_sees_what_was_and_a_consistent_one_what_is() -> None:
@@ -96,36 +95,6 @@ def test_a_hook_leaves_requests_of_a_batch_unprocessed() -> None:
     assert found["UnprocessedKeys"] == {"notes": {**part, "Keys": [keys[1]]}}
 
 
-def test_a_batch_get_ends_at_16_mb_and_names_the_rest() -> None:
-    model = Model()
-    for number in range(45):
-        model.put_plain(f"{number:02}", 380 * KB)
-    keys = [{"id": {"S": f"{number:02}"}} for number in range(45)]
-    answer = model.client.batch_get_item(RequestItems={"plain": {"Keys": keys}})
-    assert len(answer["Responses"]["plain"]) == 43
-    assert answer["UnprocessedKeys"]["plain"]["Keys"] == keys[43:]
-
-
-def test_a_hook_orders_the_answer_of_a_batch_get() -> None:
-    model = Model(Hooks(shuffle=lambda items: items.reverse()))
-    for name in "ab":
-        model.put(name)
-    request = {"notes": {"Keys": [note("a"), note("b")]}}
-    found = model.client.batch_get_item(RequestItems=request)["Responses"]["notes"]
-    assert [item["id"]["S"] for item in found] == ["b", "a"]
-
-
-def test_changing_a_request_or_an_answer_does_not_change_the_table() -> None:
-    model = Model()
-    given: dict[str, Any] = {**note("a"), "m": {"M": {"k": {"S": "v"}}}, "s": {"SS": ["x"]}}
-    model.client.put_item(TableName="notes", Item=given)
-    given["m"]["M"]["k"]["S"] = "changed"
-    answered = model.get("a")
-    assert answered is not None
-    answered["s"]["SS"].append("y")
-    assert model.get("a") == {**note("a"), "m": {"M": {"k": {"S": "v"}}}, "s": {"SS": ["x"]}}
-
-
 def test_a_transaction_runs_once_for_each_token_until_the_token_is_forgotten() -> None:
     model = Model()
     add = {
@@ -143,34 +112,6 @@ def test_a_transaction_runs_once_for_each_token_until_the_token_is_forgotten() -
     model.client.transact_write_items(TransactItems=[{"Update": add}], ClientRequestToken="t")
     found = model.client.get_item(TableName="plain", Key={"id": {"S": "a"}})
     assert found["Item"]["n"] == {"N": "2"}
-
-
-def test_segments_and_pages_of_a_scan_hold_every_item_once() -> None:
-    model = Model()
-    for number in range(200):
-        model.put(f"id-{number % 50}", str(number))
-    seen = []
-    for segment in range(4):
-        pages = model.client.get_paginator("scan").paginate(
-            TableName="notes", Segment=segment, TotalSegments=4, PaginationConfig={"PageSize": 7}
-        )
-        seen += [item["at"]["S"] for page in pages for item in page["Items"]]
-    assert sorted(seen, key=int) == [str(number) for number in range(200)]
-
-
-def test_items_put_in_any_order_are_queried_in_order() -> None:
-    model = Model()
-    for number in range(300):
-        model.put("a", f"{number * 7919 % 300:03}")
-        if number % 50 == 49:
-            places = [item["at"]["S"] for item in model.query("a")["Items"]]
-            assert places == sorted(places)
-            assert len(places) == number + 1
-
-
-def test_a_misspelt_parameter_is_refused_as_boto3_does() -> None:
-    with pytest.raises(ParamValidationError):
-        Model().client.put_item(TableName="notes", Itme=note("a"))
 
 
 def test_the_items_of_a_transaction_appear_one_by_one_and_are_locked_until_all_have() -> None:
@@ -195,13 +136,3 @@ def test_the_items_of_a_transaction_appear_one_by_one_and_are_locked_until_all_h
     model.client.transact_write_items(TransactItems=puts, ClientRequestToken="t")
     model.put("a", n=2)
     assert [model.get(each) for each in "ab"] == [note("a", n=2), note("b", n=1)]
-
-
-def test_the_items_of_a_transaction_have_at_most_four_megabytes_together() -> None:
-    model = Model()
-    puts: Any = [
-        {"Put": {"TableName": "plain", "Item": sized(f"a{n}", 390 * KB)}} for n in range(11)
-    ]
-    model.client.transact_write_items(TransactItems=puts[:10])
-    with pytest.raises(model.client.exceptions.ClientError, match="more than 4 MB"):
-        model.client.transact_write_items(TransactItems=puts)

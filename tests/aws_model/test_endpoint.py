@@ -1,16 +1,12 @@
 """The HTTP endpoint, with and without faults, on a table and on the model."""
 
 import json
-import time
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from http.client import HTTPConnection
 from typing import Any
-from urllib.parse import urlsplit
 
 import boto3
 import pytest
@@ -22,7 +18,7 @@ from fanfold.aws.retries import is_transient
 from proof.model import clock
 from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb import database
-from proof.model.endpoint import Answer, Request, answering_from, late, serving
+from proof.model.endpoint import Answer, Request, answering_from, serving
 from proof.model.faults import OTHERS, FaultyBatches, Rates
 from proof.model.sqs import client as sqs
 
@@ -119,13 +115,6 @@ def test_batches_without_an_answer_are_written_half_of_the_time(
     assert (before + after, len(way.table.users)) == (25, after)
 
 
-def test_a_seed_decides_the_faults(ways: Any) -> None:
-    rates = Rates(partial=0.5)
-    first, second, other = ways(rates, seed=7), ways(rates, seed=7), ways(rates, seed=8)
-    left = [[way.put(*USERS) for _ in range(5)] for way in (first, second, other)]
-    assert left[0] == left[1] != left[2]
-
-
 def test_other_calls_can_meet_every_fault_but_a_partial_one(ways: Any) -> None:
     way = ways(Rates(others=1.0))
     for _ in range(40):
@@ -179,23 +168,3 @@ def test_calls_from_many_threads_lose_no_update(model: Any) -> None:
         for _ in range(200):
             threads.submit(client.update_item, TableName="notes", Key=key, **add)
     assert client.get_item(TableName="notes", Key=key)["Item"]["n"] == {"N": "200"}
-
-
-def test_one_connection_serves_call_after_call_and_each_answer_has_its_checksum() -> None:
-    statuses = [200, 500, 200]
-    left = iter(statuses)
-    with serving(lambda _request: Answer(next(left), b"{}")) as url:
-        connection = HTTPConnection(urlsplit(url).netloc)
-        for status in statuses:
-            connection.request("POST", "/", b"{}")
-            answer = connection.getresponse()
-            assert answer.headers["x-amz-crc32"] == str(zlib.crc32(answer.read()))
-            assert (answer.status, answer.will_close) == (status, False)
-        connection.close()
-
-
-def test_a_late_backend_gives_the_same_answer_after_its_delay() -> None:
-    begun = time.monotonic()
-    request = Request("GetItem", {}, b"{}")
-    assert late(Table(), 0.05)(request) == Table()(request)
-    assert time.monotonic() - begun >= 0.05

@@ -65,20 +65,6 @@ def test_the_handle_of_an_earlier_receive_deletes_nothing() -> None:
     assert model.counts() == (0, 0, 0)
 
 
-def test_visibility_can_change_only_in_flight() -> None:
-    model = Model()
-    model.send("a")
-    (message,) = model.receive()
-    change = {"QueueUrl": model.url, "ReceiptHandle": message["ReceiptHandle"]}
-    model.client.change_message_visibility(**change, VisibilityTimeout=100)
-    model.clock.advance(99)
-    assert model.bodies() == []
-    model.client.change_message_visibility(**change, VisibilityTimeout=0)
-    with pytest.raises(model.client.exceptions.MessageNotInflight):
-        model.client.change_message_visibility(**change, VisibilityTimeout=5)
-    assert model.bodies() == ["a"]
-
-
 def test_a_dead_letter_has_its_first_time_by_which_it_expires_and_the_name_of_its_queue() -> None:
     clock = Clock()
     queues = Queues(clock)
@@ -160,16 +146,6 @@ def test_what_sqs_would_not_take_is_refused(call: str, request_: Any, code: str)
     assert model.counts() == (0, 0, 0)
 
 
-def test_a_purge_deletes_every_message() -> None:
-    model = Model()
-    model.send("a", "b")
-    model.receive(1)
-    model.send("c", DelaySeconds=5)
-    model.client.purge_queue(QueueUrl=model.url)
-    model.clock.advance(100)
-    assert (model.bodies(), model.counts()) == ([], (0, 0, 0))
-
-
 def test_a_message_that_sqs_delivers_late_counts_in_the_age_of_the_oldest() -> None:
     model = Model()
     queue = model.queues.queue(model.url)
@@ -182,21 +158,3 @@ def test_a_message_that_sqs_delivers_late_counts_in_the_age_of_the_oldest() -> N
     assert queue.age_of_oldest() == pytest.approx(659)
     model.clock.advance(1)
     assert model.bodies() == ["a"]
-
-
-def test_attributes_and_tags_are_changed_one_by_one() -> None:
-    model = Model()
-    about = {"QueueUrl": model.url}
-    changes = {"VisibilityTimeout": "7", "MessageRetentionPeriod": "60"}
-    model.client.set_queue_attributes(**about, Attributes=changes)
-    found = model.client.get_queue_attributes(**about, AttributeNames=["All"])
-    assert changes.items() <= found["Attributes"].items()
-    with pytest.raises(ClientError, match="Unknown Attribute"):
-        model.client.set_queue_attributes(**about, Attributes={"QueueArn": "x"})
-    assert "Tags" not in model.client.list_queue_tags(**about)
-    model.client.tag_queue(**about, Tags={"a": "1", "b": "2"})
-    model.client.tag_queue(**about, Tags={"b": "3"})
-    model.client.untag_queue(**about, TagKeys=["a", "missing"])
-    with pytest.raises(ClientError, match="Too many tags"):
-        model.client.tag_queue(**about, Tags={str(n): "" for n in range(50)})
-    assert model.client.list_queue_tags(**about)["Tags"] == {"b": "3"}

@@ -141,13 +141,3 @@ def test_a_throttled_transaction_is_cancelled_whole() -> None:
     }
     assert is_transient(caught.value)
     assert model.ids() == []
-
-
-def test_a_request_larger_than_the_bucket_passes_when_it_is_full_and_leaves_a_debt() -> None:
-    model = limited()
-    model.put_plain("a", 30 * KB)
-    model.clock.advance(2)
-    with pytest.raises(ClientError):
-        model.put_plain("b", 30 * KB)
-    model.clock.advance(1.01)
-    model.put_plain("b", 30 * KB)
