@@ -1,19 +1,14 @@
-"""Functions on the capacity model: their environments, their batches, and threads in them."""
+"""Functions on the capacity model: their environments and their batches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from random import Random
-
-import pytest
 
 from fanfold import names
 from fanfold.messages import Message
 from proof.simulation.timed.mappings import COLD_START_SECONDS, Arrived, Environments
 from proof.simulation.timed.system import System
-from proof.simulation.timed.tasks import Threads, side_by_side
-from proof.simulation.world.scheduler import Scheduler
 
 Kept = list[str]
 
@@ -51,30 +46,3 @@ def send(system: System, *texts: str, until: Callable[[], bool]) -> None:
     with system.virtual_time():
         system.scheduler.start(partial(system.lanes[names.PUBLISH].send, *messages))
         system.scheduler.run(until)
-
-
-def test_threads_run_as_many_calls_at_once_as_there_are_and_pass_an_error_on() -> None:
-    scheduler = Scheduler(Random(0))
-
-    def square(number: int) -> int:
-        scheduler.sleep(number)
-        return number * number
-
-    def fail(number: int) -> int:
-        scheduler.sleep(number)
-        raise ValueError(str(number))
-
-    def work() -> None:
-        assert list(Threads(scheduler, 2).map(square, [1] * 5)) == [1] * 5
-        assert scheduler.now == 3
-        calls = [partial(square, seconds) for seconds in (1, 3, 2)]
-        assert side_by_side(scheduler, *calls) == [1, 9, 4]
-        assert scheduler.now == 3 + 3, "as long as the longest"
-        with pytest.raises(ValueError, match=r"^1$"):
-            side_by_side(scheduler, *(partial(fail, number) for number in (1, 2)))
-        done.append(True)
-
-    done: list[bool] = []
-    task = scheduler.start(work)
-    scheduler.run(lambda: bool(task.dead))
-    assert done

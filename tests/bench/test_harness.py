@@ -7,11 +7,9 @@ import pytest
 
 from proof.bench import report, runner
 from proof.bench.__main__ import main
-from proof.bench.charts import draw
-from proof.bench.figures import Bars, BenchResult, Better, Chart, Figure, Lines, Row
+from proof.bench.figures import Bars, BenchResult, Better, Figure, Row
 
 BARS = Bars(title="CPU", unit="µs", bars={"ours": 1.4, "theirs": 62.7})
-LINES = Lines(title="Growth", x="followed", y="ms", lines={"ours": [(1, 5.0), (5_000, 5.0)]})
 
 
 def figure(value: float, *, better: Better = "higher", target: float = 35) -> Figure:
@@ -49,19 +47,6 @@ def test_json_has_one_object_a_figure_with_the_six_agreed_fields() -> None:
     ]
 
 
-def test_the_table_shows_which_targets_are_met_and_the_rows(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    for value, verdict in ((44.8, "met"), (12.0, "not met")):
-        report.print_table([result(value)])
-        _, first, second, third, *_ = capsys.readouterr().out.splitlines()
-        assert first.split("  ")[0] == "deliver.vs_batch_writer"
-        assert f"at least 35 x  {verdict}  " in first
-        assert "Fanfold" in second
-        assert "an entry" in second
-        assert "to two cores" in third
-
-
 def test_a_result_is_saved_in_the_readme_as_data_and_as_a_chart(tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text(f"# Deliver\n\n{report.BEGIN}\nan earlier result\n{report.END}\n\nMore.\n")
@@ -82,15 +67,6 @@ def test_every_bench_has_a_readme_with_a_place_for_its_result() -> None:
         report.with_result((runner.folder(name) / "README.md").read_text(), result())
     with pytest.raises(ValueError, match="needs the lines"):
         report.with_result("# Deliver\n", result())
-
-
-@pytest.mark.parametrize("chart", [BARS, LINES], ids=["bars", "lines"])
-def test_the_same_numbers_make_the_same_chart(chart: Chart, tmp_path: Path) -> None:
-    first, second = tmp_path / "first.svg", tmp_path / "second.svg"
-    draw(chart, first)
-    draw(chart, second)
-    assert first.read_bytes() == second.read_bytes()
-    assert f">{chart.title}</text>" in first.read_text()
 
 
 def test_an_unknown_bench_is_refused_with_the_names_of_all(

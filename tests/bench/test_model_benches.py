@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 
 from fanfold import names
-from fanfold.follows import ring
-from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.ring_reader import Read
 from fanfold.timeline.entries import Entry
 from proof.bench import runner
 from proof.bench.figures import Figure
@@ -19,9 +16,8 @@ from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.capacity import Limits, Meter, Throttle
 from proof.model.dynamodb.database import Database
 from proof.simulation.stage import stores
-from proof.simulation.timed.sockets import in_virtual_time, over_sockets
 from proof.simulation.timed.system import POST, PUBLISHER, System
-from proof.simulation.timed.tables import CountedTimelines, follow, make_up_followers
+from proof.simulation.timed.tables import CountedTimelines, follow
 from proof.simulation.world.schemas import schema_of
 
 GATE = 0.7
@@ -80,31 +76,6 @@ def push(database: Database, users: list[str]) -> object:
         return str(error)
 
 
-def read(edges_table: EdgesTable, lo: str, hi: str, limit: int) -> list[str]:
-    edges: list[str] = []
-    more = True
-    while more:
-        page = edges_table.page("ada", Read(0, 0, edges[-1] if edges else lo, hi), limit)
-        edges += page.edges
-        more = page.more
-    return edges
-
-
-def test_made_up_followers_do_not_depend_on_pages_and_have_the_density_of_their_number() -> None:
-    made = database(Clock())
-    made.meter = None
-    make_up_followers(made, "ada", 10_000, seed=7)
-    client: Any = dynamodb.Client(made)
-    table = stores(client).edges
-    whole = read(table, ring.START, ring.END, 2_500)
-    assert whole == sorted(set(whole))
-    assert len(whole) == pytest.approx(10_000, rel=0.05)
-    parts = [ring.segment_range(segment, 8) for segment in range(8)]
-    assert whole == [edge for part in parts for edge in read(table, part.lo, part.hi, 321)]
-    estimate = ring.estimate(999, ring.position_of(whole[999]))
-    assert estimate == pytest.approx(10_000, rel=0.1)
-
-
 # The whole
 
 
@@ -125,12 +96,3 @@ def test_every_follower_gets_the_post_even_of_a_cold_table_and_a_seed_repeats_it
     assert len(cold.written(POST).users) == 30_000
     assert cold.counts.throttled > 0
     assert not cold.counts.failures
-
-
-@pytest.mark.network
-def test_sockets_and_virtual_time_agree_about_writes_and_throttles() -> None:
-    real, virtual = over_sockets(2_000), in_virtual_time(2_000)
-    assert (real.users, real.puts) == (virtual.users, virtual.puts) == (2_000, 2_000)
-    assert real.throttled > 0
-    # Nothing is said about time: it depends on the machine.
-    assert real.throttled_percent < 2 * virtual.throttled_percent

@@ -21,11 +21,3 @@ def test_the_ratio_is_the_median_of_the_ratios_of_pairs() -> None:
     assert found.ratio == 45
     assert found.low <= found.ratio <= found.high
     assert (found.ours, found.theirs) == (1.0, 50.0)
-
-
-def test_equal_pairs_have_an_interval_of_zero_width_and_an_interval_is_reproducible() -> None:
-    agreed = paired([(1.0, 45.0)] * 10)
-    assert (agreed.low, agreed.high) == (45, 45)
-    scattered = [(1.0, 30.0 + each) for each in range(10)]
-    assert paired(scattered) == paired(scattered)
-    assert paired(scattered).interval == "95 % between 32 and 37.5, 10 pairs"

@@ -1,6 +1,5 @@
 """The stub endpoint: it answers like DynamoDB, and counts what was put."""
 
-import json
 from collections import Counter
 from typing import Any
 
@@ -8,79 +7,11 @@ import boto3
 import pytest
 
 from fanfold import clock
-from fanfold.fanout.row import COMPLETE, DELIVERING
-from fanfold.follows import ring
-from fanfold.follows.ring_reader import Read
-from fanfold.ids import split_sort_key
-from fanfold.stores import Stores
-from fanfold.timeline.picking import Range
-from proof.bench import clients, doors, stub_data
+from proof.bench import doors, stub_data
 from proof.bench.endpoint import TOKEN_CHARS, stub
 from proof.bench.fresh import answer
-from tests.stores import page_of
 
 FOLLOWERS = 60
-
-
-class DirectClient:
-    """A client of the stub's answers, without a connection."""
-
-    def __getattr__(self, method: str) -> Any:
-        operation = method.replace("_", "")
-        return lambda **request: json.loads(stub_data.answer(operation, request))
-
-
-client: Any = DirectClient()
-
-
-@pytest.mark.parametrize("limit", [7, 60, 100])
-def test_pages_of_followers_hold_each_follower_once_in_ring_order(limit: int) -> None:
-    store = Stores(client, stub_data.SETTINGS).edges
-    found: list[str] = []
-    for half in (ring.segment_range(segment, 2) for segment in (0, 1)):
-        after, more = half.lo, True
-        while more:
-            page = store.page(stub_data.publisher(FOLLOWERS), Read(0, 0, after, half.hi), limit)
-            found += page.edges
-            after, more = (page.edges or [after])[-1], page.more
-    assert found == sorted(ring.edge(stub_data.follower(n)) for n in range(FOLLOWERS))
-
-
-def test_the_ledger_completes_with_its_only_segment() -> None:
-    fanouts = Stores(client, stub_data.SETTINGS).ledger
-    before = fanouts.get(stub_data.post(FOLLOWERS))
-    assert before is not None
-    assert (before.state, before.pending, before.segments) == (DELIVERING, frozenset({0}), 1)
-    assert before.sort_key == stub_data.entry(FOLLOWERS).sort_key
-    after = fanouts.finish_segment(before, 0, written=FOLLOWERS, now=before.accepted_at)
-    assert after is not None
-    assert (after.state, after.pending, after.delivered) == (COMPLETE, frozenset(), FOLLOWERS)
-    posts = Stores(client, stub_data.SETTINGS).posts
-    stored = posts.one(stub_data.post(FOLLOWERS))
-    assert stored is not None
-    assert stored.is_of(before.publisher_id, before.sort_key)
-    assert not stored.deleted
-
-
-def test_a_page_of_a_timeline_is_full_newest_first_and_each_post_is_there() -> None:
-    timelines = Stores(client, stub_data.SETTINGS).entries
-    entries, more = page_of(timelines, stub_data.READER, Range(""), start=None, limit=50)
-    keys = [entry.sort_key for entry in entries]
-    assert (len(set(keys)), more) == (50, True)
-    assert keys == sorted(keys, reverse=True)
-    ref_ids = {split_sort_key(key)[1] for key in keys}
-    posts, left = Stores(client, stub_data.SETTINGS).posts.get(ref_ids)
-    assert (len(posts), left) == (50, set())
-    assert all(json.loads(post.body)["title"] for post in posts.values())
-
-
-def test_rivals_write_the_items_of_the_product() -> None:
-    (item,) = stub_data.items(stub_data.entry(FOLLOWERS), [stub_data.follower(3)])
-    assert item["user_id"] == {"S": stub_data.follower(3)}
-    assert set(item) == {"user_id", "sort_key", "publisher_id", "expires_at"}
-    (plain,) = clients.plain([item])
-    assert plain["user_id"] == stub_data.follower(3)
-    assert str(plain["expires_at"]) == item["expires_at"]["N"]
 
 
 @pytest.mark.network

@@ -1,4 +1,4 @@
-"""The bench of SWEEP: its short run, its queue, and its worlds."""
+"""The bench of SWEEP: its short run and its worlds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from proof.bench import runner
 from proof.bench.sweep.bench import live_through
 from proof.bench.sweep.cases import LARGE_SEGMENTS
 from proof.bench.sweep.cost import Ledgers, costs
-from proof.bench.sweep.lanes import NOISY_IN_FLIGHT, LaneQueue, Order
 from proof.bench.sweep.world import PLAN, SweepPost, Traffic, WorldCase
 
 
@@ -22,47 +21,6 @@ from proof.bench.sweep.world import PLAN, SweepPost, Traffic, WorldCase
 def test_a_short_run_reaches_every_target() -> None:
     figures = runner.run_here("sweep", short=True).figures
     assert [figure for figure in figures if not figure.met] == []
-
-
-# The queue
-
-
-def queue(*groups: str, is_fair: bool = True) -> LaneQueue:
-    made = LaneQueue(lambda: 0.0, is_fair)
-    for number, group in enumerate(groups):
-        made.put(Order(number, group))
-    return made
-
-
-def taken(queue: LaneQueue, count: int) -> str:
-    orders = [queue.take() for _ in range(count)]
-    return "".join(order.group for order in orders if order)
-
-
-def test_noisy_groups_wait_for_quiet_ones_whose_messages_come_in_order() -> None:
-    assert taken(queue("a", "b", "a", "c", "b"), 6) == "abacb"
-    # Many of the messages in flight are noise,
-    busy = queue(*"a" * (NOISY_IN_FLIGHT + 2), "b", "c")
-    assert taken(busy, NOISY_IN_FLIGHT) == "a" * NOISY_IN_FLIGHT
-    assert taken(busy, 4) == "bcaa"
-    # and so is most of the time. Of noisy groups the one with the fewest in flight is next.
-    busy = queue(*"aabaab")
-    for _ in range(3):
-        order = busy.take()
-        assert order is not None
-        busy.end(order, 10.0)
-    assert taken(busy, 3) == "aba"
-    assert taken(queue(*"a" * 40, "b", "a", is_fair=False), 42) == "a" * 40 + "ba"
-
-
-def test_an_order_that_stands_for_many_is_taken_as_often_and_a_purge_drops_what_waits() -> None:
-    busy = LaneQueue(lambda: 0.0)
-    busy.put(Order(0, "a", count=3))
-    busy.put(Order(1, "b"))
-    busy.put(Order(2, "c"))
-    assert taken(busy, 4) == "aaab"
-    assert [order.group for order in busy.purge()] == ["c"]
-    assert busy.take() is None
 
 
 # The worlds
