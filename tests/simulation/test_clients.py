@@ -7,9 +7,6 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.exceptions import (
-    ClientError,
-    ConnectionError,
-    HTTPClientError,
     ReadTimeoutError,
 )
 from botocore.retries.standard import RetryContext, StandardRetryConditions
@@ -21,14 +18,12 @@ from fanfold.aws.connections import DYNAMODB, Ended
 from fanfold.aws.items import text
 from proof.model.errors import Refused, client_error
 from proof.simulation.clients import requests
-from proof.simulation.faults.faults import APART_SECONDS, BELATED_SECONDS, LATE_SECONDS, MOST_COPIES
+from proof.simulation.faults.faults import BELATED_SECONDS, LATE_SECONDS
 from proof.simulation.observed.reached import Reached
-from proof.simulation.world.aws_clients import BotoClient, Wires, call
-from proof.simulation.world.lambdas import installed, queue_url
+from proof.simulation.world.aws_clients import Wires, call
+from proof.simulation.world.lambdas import installed
 from proof.simulation.world.retries import is_repeated
-from proof.simulation.world.scheduler import Crash
 from proof.simulation.world.world import World
-from tests.simulation.spoilings import calm
 
 KEY = {"user_id": text("ada"), "sort_key": text("2026-11-20T18:00:00.123Z#post-1")}
 TABLE = names.TIMELINES.name
@@ -77,22 +72,6 @@ def test_calls_end_late_in_any_order_and_are_answered_byte_for_byte_like_dynamod
     assert order != sorted(order) == list(range(20))
 
 
-def test_forgotten_calls_have_no_result_and_may_have_an_effect_which_is_observed(
-    world: World,
-) -> None:
-    def act() -> list[Ended]:
-        wires = Wires(DYNAMODB)
-        for number in range(20):
-            wires.start("BatchWriteItem", put_of(f"user-{number}"), number)
-        wires.forget()
-        return wires.finished(1.0)
-
-    assert result_of(world, act) == []
-    written = {(r["user_id"]["S"], r["sort_key"]["S"]) for r in world.rows(names.TIMELINES)}
-    assert 0 < len(written) < 20
-    assert world.observer.entered_ms.keys() == written
-
-
 @pytest.mark.parametrize("fault", ["refused", "unanswered"])
 def test_a_call_may_be_lost_or_garbled_before_or_after_its_effect(world: World, fault: str) -> None:
     world.faults.rates[fault] = 1.0
@@ -114,24 +93,6 @@ def test_a_call_may_be_lost_or_garbled_before_or_after_its_effect(world: World, 
         with pytest.raises(Lost):
             answers.decode("BatchWriteItem", garbled)
     assert len(world.rows(names.TIMELINES)) == (60 if fault == "unanswered" else 0)
-
-
-@pytest.mark.parametrize("code", ["TransactionConflict", "ConditionalCheckFailed"])
-def test_a_cancelled_transaction_is_left_to_its_caller(world: World, code: str) -> None:
-    world.faults.rates["conflict"] = float(code == "TransactionConflict")
-    where = {"ConditionExpression": "attribute_exists(user_id)"}
-
-    def act() -> list[Any]:
-        client = BotoClient("dynamodb", 3)
-        with pytest.raises(client.exceptions.TransactionCanceledException) as cancelled:
-            client.transact_write_items(
-                TransactItems=[{"Put": {"TableName": TABLE, "Item": KEY, **where}}]
-            )
-        return [each["Code"] for each in cancelled.value.response["CancellationReasons"]]
-
-    assert result_of(world, act) == [code]
-    tries = [line for line in world.trace if "dynamodb.transact_write_items" in line]
-    assert len(tries) == 1
 
 
 @pytest.mark.parametrize(
@@ -156,63 +117,6 @@ def test_a_client_repeats_what_botocore_repeats(code: str, status: int) -> None:
         http_response=AWSResponse("http://localhost", status, HTTPHeaders(), None),
     )
     assert is_repeated(error) is StandardRetryConditions().is_retryable(context)
-
-
-def test_a_transaction_that_is_done_conflicts_with_nobody(world: World) -> None:
-    """DynamoDB answers the repeat of a token without touching the items."""
-    put: Any = {"Put": {"TableName": TABLE, "Item": KEY}}
-
-    def act() -> Any:
-        def transact(token: str) -> None:
-            request = {"TransactItems": [put], "ClientRequestToken": token}
-            call("dynamodb", "transact_write_items", request)
-
-        transact("once")
-        world.faults.rates["conflict"] = 1.0
-        transact("once")
-        with pytest.raises(ClientError, match="Transaction cancelled"):
-            transact("twice")
-
-    result_of(world, act)
-
-
-def test_a_transaction_goes_on_after_its_caller_has_died(world: World) -> None:
-    """Readers see its items one by one meanwhile."""
-    keys = [{**KEY, "user_id": text(user)} for user in ("ada", "bob")]
-    puts: Any = [{"Put": {"TableName": TABLE, "Item": key}} for key in keys]
-    world.faults.rates["apart"] = 1.0
-    counts: list[int] = []
-
-    def act() -> None:
-        request = {"TransactItems": puts, "ClientRequestToken": "once"}
-        at = world.scheduler.now
-        world.scheduler.current.deadline = at + APART_SECONDS[0] / 2
-        with pytest.raises(Crash):
-            call("dynamodb", "transact_write_items", request)
-
-    def look() -> None:
-        while len(world.rows(names.TIMELINES)) < 2:
-            counts.append(len(world.rows(names.TIMELINES)))
-            world.scheduler.sleep(APART_SECONDS[0] / 5)
-
-    def start(each: World) -> None:
-        each.start_client("dies", act)
-        each.start_client("looks", look)
-
-    world.run(start)
-    assert 1 in counts
-
-
-def test_a_batch_that_is_applied_in_part_is_answered_with_an_error(world: World) -> None:
-    puts = [{"PutRequest": {"Item": {**KEY, "user_id": text(f"u{each}")}}} for each in range(20)]
-    world.faults.rates["halfway"] = 1.0
-
-    def act() -> int:
-        with pytest.raises((ClientError, HTTPClientError, ConnectionError)):
-            call("dynamodb", "batch_write_item", {"RequestItems": {TABLE: puts}})
-        return len(world.rows(names.TIMELINES))
-
-    assert 0 < result_of(world, act) < 20
 
 
 @pytest.mark.parametrize(("fault", "receives"), [("uninvoked", 2), ("late", 1)])
@@ -251,15 +155,3 @@ def test_a_write_that_timed_out_may_land_later(world: World) -> None:
         return [before, len(world.rows(names.TIMELINES))]
 
     assert result_of(world, act) == [0, 1]
-
-
-def test_an_order_that_fails_for_hours_leaves_few_copies() -> None:
-    world, url = calm(), queue_url(names.RELATION)
-    world.faults.rates["duplicated"] = 1.0
-    world.sqs.send_message(QueueUrl=url, MessageBody="{}")
-    queue = world.queues.queue(url)
-    for copies in range(1, MOST_COPIES + 10):
-        while not queue.waiting():
-            world.clock.advance(names.RELATION.visibility_seconds)
-        world.sqs.receive_message(QueueUrl=url)
-        assert len(queue.messages()) == 1 + min(copies, MOST_COPIES)

@@ -9,7 +9,6 @@ from statistics import median
 
 import pytest
 
-from fanfold import names
 from fanfold.errors import TooOften
 from proof.simulation.stage import stores
 from proof.simulation.timed.model import warm
@@ -131,20 +130,3 @@ def test_a_table_writes_no_more_than_its_maximum_and_small_posts_get_through() -
             by_second[tenth // 10] = by_second.get(tenth // 10, 0) + puts
     assert max(by_second.values()) <= 2 * most, "its second's burst, and its rate"
     assert written.last_at > (followers - most) / most * 0.9
-
-
-def test_a_pause_of_bulk_holds_the_large_one_and_nobody_else(alone: float) -> None:
-    system = System(CAPACITY)
-    bulk = system.mappings[system.lanes[names.BULK].url]
-    workers, bulk.max_workers = bulk.max_workers, 0
-    follow(system.database, "large", 6_000)
-
-    def large(system: System) -> None:
-        system.publish("large", "9057-large")
-
-    assert median(others_beside(large, system)) < BOUND * alone
-    assert not system.written("9057-large").users
-    bulk.max_workers = workers
-    bulk.poll_in(0)
-    system.run_until_complete("9057-large")
-    assert len(system.written("9057-large").users) == 6_000

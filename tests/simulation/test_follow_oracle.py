@@ -239,32 +239,6 @@ def test_the_oracle_says_what_contradicts_the_rules(
 
 
 @pytest.mark.parametrize(
-    ("changes", "requests"),
-    [
-        (  # the request reads what was there before the message's transaction appears
-            [(1, FOLLOW), (6, UNFOLLOW, 5)],
-            [Asked(FOLLOW, 0, 1), Asked(UNFOLLOW, 5, 12, is_message=True), Asked(FOLLOW, 7, 9)],
-        ),
-        *(  # an import asks for each follow as it writes it
-            (
-                [(3_000, FOLLOW)],
-                [
-                    Asked(FOLLOW, 0, 4_000, is_import=True),
-                    Asked(UNFOLLOW, 1_500, 1_600, is_message=is_message),
-                ],
-            )
-            for is_message in (False, True)
-        ),
-    ],
-)
-def test_the_oracle_leaves_what_transactions_and_imports_may_do(
-    changes: list[tuple[float, bool]], requests: list[Asked]
-) -> None:
-    seen = sightings_of([RowChange(*each) for each in changes])
-    assert not [*contradictions(requests, [*seen], skew_ms=2)]
-
-
-@pytest.mark.parametrize(
     ("requests", "follows"),
     [
         # A message that has ended excuses nothing any more, nor does one that must be late.

@@ -11,7 +11,7 @@ import pytest
 from fanfold import contract, names
 from proof.model.sqs.messages import Message
 from proof.model.sqs.queues import DELETED, EXPIRED, MOVED
-from proof.simulation.clients.history import History, Operation, PutEdge, Relation, RetractAttempt
+from proof.simulation.clients.history import History, PutEdge, Relation
 from proof.simulation.clients.spans import Span
 from proof.simulation.oracle.follows import Asked, Sighting, contradictions
 
@@ -144,42 +144,3 @@ def test_a_copy_of_a_dead_letter_may_still_have_its_effect(
     unfollowed = Sighting(-math.inf, changed_ms, follows=UNFOLLOW, throughout=True)
     said = {*contradictions(requests, [unfollowed, followed], skew_ms=0)}
     assert (followed in said) is is_said
-
-
-POST = "p0-1"
-
-
-def asked_to_retract(*attempts: RetractAttempt, published_ms: int = 0) -> History:
-    history = History()
-    history.add(Operation("publish", "p0", POST, begun=1, begun_ms=published_ms))
-    retract = Operation("retract", "p0", POST, begun=0, begun_ms=0)
-    retract.attempts += attempts
-    history.add(retract)
-    return history
-
-
-@pytest.mark.parametrize(
-    ("attempts", "published_ms", "has_tried"),
-    [
-        ([RetractAttempt(0, 404, is_over=True)], 0, False),
-        ([RetractAttempt(0, 404, is_over=False)], 0, True),  # it may still land
-        # An attempt that goes on retracts what was there before it, and nothing later.
-        *(
-            ([RetractAttempt(10, status), RetractAttempt(20, 404, is_over=True)], 0, True)
-            for status in (0, 204, 502)
-        ),
-        ([RetractAttempt(10, 204), RetractAttempt(20, 404)], 1_500, False),
-    ],
-)
-def test_a_request_has_retracted_nothing_only_if_it_is_over_and_was_answered_404(
-    attempts: list[RetractAttempt], published_ms: int, has_tried: bool
-) -> None:
-    assert (
-        asked_to_retract(*attempts, published_ms=published_ms).tried_to_retract(POST) is has_tried
-    )
-
-
-def test_a_message_retracts_what_is_published_later() -> None:
-    history = asked_to_retract(published_ms=3_000)
-    history.add(Operation("unsend", "p0", POST, begun=0, begun_ms=0))
-    assert history.tried_to_retract(POST)

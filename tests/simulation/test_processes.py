@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -39,21 +38,3 @@ def test_a_process_that_is_killed_ends_the_command_and_the_seeds_under_way_are_n
     assert len(named.split(", ")) <= 3
     assert list(tmp_path.iterdir()), "what is done is kept"
     assert multiprocessing.active_children() == []
-
-
-def test_nobody_goes_on_with_a_seed_whose_result_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def run(seed: int, _kind: object) -> SeedRun:
-        if seed > 0:
-            time.sleep(60)  # it is killed meanwhile, also on a busy machine
-            (tmp_path / "went on").touch()
-        return SeedRun(seed, "ordinary", "boto3")
-
-    instead(monkeypatch, run)
-    results = simulation.run_all(range(9), 2)
-    assert next(results).seed == 0
-    with pytest.raises(KeyboardInterrupt):
-        results.throw(KeyboardInterrupt())  # type: ignore[attr-defined]
-    assert multiprocessing.active_children() == []
-    assert list(tmp_path.iterdir()) == []

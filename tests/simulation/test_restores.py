@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from random import Random
 
 import pytest
 
-from fanfold import names, times
+from fanfold import names
 from fanfold.aws import boto
 from fanfold.aws.items import get_number
 from fanfold.ids import ref_id_for
-from proof.simulation.actors import on_call, restores
+from proof.simulation.actors import restores
 from proof.simulation.checks import entries
 from proof.simulation.checks.evidence import Evidence
 from proof.simulation.checks.judge import violations
-from proof.simulation.checks.ledger import what_an_operator_ended_stays_ended
 from proof.simulation.clients import requests
 from proof.simulation.kinds.operated import KIND
 from proof.simulation.stage import stores
@@ -120,41 +118,3 @@ def test_an_entry_that_was_lost_comes_again_for_those_who_still_follow(
     assert {user for user, ref_id in found.entries if ref_id == POST} == {"ann"}
     missed = entries.no_acknowledged_follower_is_missed(found)
     assert [said.split()[0] for said in missed] == ["bob", "dan"]
-
-
-def test_a_retracted_post_that_was_abandoned_may_be_in_no_ledger_any_more(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ledger = stores(boto.dynamodb()).ledger
-
-    def end() -> None:
-        requests.by_http(world, PUBLISHER, "post")
-        assert ledger.abandon(POST, now=times.to_text(world.clock.now_ms()))
-        world.abandoned[POST] = True
-        requests.retract(world, PUBLISHER, POST)
-
-    course: dict[float, Callable[[], object]] = {1: partial(follow, world, "ann"), MOMENT + 5: end}
-    live(world, monkeypatch, (names.FANOUTS,), course)
-    assert world.fanouts() == []
-    assert [*what_an_operator_ended_stays_ended(Evidence(world))] == []
-
-
-def test_copies_of_a_letter_are_dropped_too(world: World, tmp_path: Path) -> None:
-    url = lambdas.dlq_url(names.PUBLISH)
-    about = {"kind": "contract", "first_sent_at": str(world.clock.now_ms()), "reason": "Unknown."}
-    attributes = {
-        name: {"DataType": "String", "StringValue": value} for name, value in about.items()
-    }
-
-    def act() -> None:
-        world.sqs.send_message(
-            QueueUrl=url, MessageBody="[]", MessageGroupId="other", MessageAttributes=attributes
-        )
-        world.faults.rates["duplicated"] = 1.0
-        world.sqs.receive_message(QueueUrl=url, VisibilityTimeout=0)
-        world.faults.rates["duplicated"] = 0.0
-        assert len(world.dead_letters()) == 2
-        on_call.drop_what_is_left(world, Punctual(), tmp_path)
-
-    world.run(lambda each: each.start_client("operator", act))
-    assert world.dead_letters() == []

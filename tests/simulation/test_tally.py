@@ -1,11 +1,6 @@
 """A long command of the simulation goes on where it was interrupted."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
-
-import pytest
 
 from proof.simulation.tally import Tally
 
@@ -34,26 +29,3 @@ def test_what_other_code_did_counts_for_nothing(tmp_path: Path) -> None:
     tally.add(0, transport="boto3", faults={}, reached={}, is_broken=False)
     tally.save(path, "old")
     assert Tally.load(path, "new") is None
-
-
-@pytest.mark.thorough
-def test_the_same_command_goes_on_behind_the_seeds_that_are_done(tmp_path: Path) -> None:
-    seeds = ("--seeds", "3", "--start", "5")
-    command = (sys.executable, "-P", "-m", "proof.simulation", *seeds, "--jobs", "1")
-
-    def run(*options: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*command, "--keep", str(tmp_path), *options],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-
-    first = run("--seconds", "0")
-    assert "simulation: 1 seeds" in first.stdout
-    (kept,) = tmp_path.iterdir()
-    assert json.loads(kept.read_text())["end"] == 6
-    second = run()
-    assert f"{kept}: 1 seeds are done; delete it to start over." in second.stderr
-    assert "simulation: 3 seeds" in second.stdout
-    assert list(tmp_path.iterdir()) == []

@@ -8,14 +8,11 @@ from typing import Any
 import pytest
 
 from fanfold import names
-from fanfold.fanout import deliver, plan
-from fanfold.fanout.policy import Done, Failed
-from fanfold.fanout.transport import loop
 from proof.model.cloudwatch import OK, Alarm
 from proof.simulation.checks import alarms
 from proof.simulation.checks.evidence import Evidence
 from proof.simulation.checks.judge import violations
-from proof.simulation.kinds import broken, steady
+from proof.simulation.kinds import steady
 from proof.simulation.observed import cloudwatch
 from proof.simulation.world.lambdas import dlq_url, installed
 from proof.simulation.world.world import World
@@ -58,34 +55,6 @@ def test_an_alarm_without_a_value_above_zero_need_not_be_looked_at(
     named = alarm.metrics if alarm.expression else ["values"]
     states = list(alarm.states(OK, **{each: [value] * 60 for each in named}))
     assert set(states) == {OK}
-
-
-def test_the_entries_of_each_lane_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = {"publish": 0.0, "express": 0.0, "bulk": 0.0}
-    writers = {"publish": "plan", "express": "deliver", "bulk": "deliver"}
-    emitted = cloudwatch.Watch.emitted
-
-    def count(self: cloudwatch.Watch, function: str, metrics: Any, dimensions: Any) -> None:
-        if names.ENTRIES_DELIVERED in metrics:
-            assert set(dimensions) == {names.LANE}
-            assert function == writers[dimensions[names.LANE]]
-            counted[dimensions[names.LANE]] += sum(metrics[names.ENTRIES_DELIVERED]["Value"])
-        emitted(self, function, metrics, dimensions)
-
-    monkeypatch.setattr(cloudwatch.Watch, "emitted", count)
-    monkeypatch.setattr("proof.simulation.world.world.SAMPLES", (4,))
-    monkeypatch.setattr("proof.simulation.world.world.ONE_HOP_SECONDS", (plan.ONE_HOP_SECONDS,))
-    world, _ = told(steady.celebrity, 3)
-    rows = [row for row in world.fanouts() if row["state"]["S"] == "complete"]
-    expected = dict.fromkeys(counted, 0.0)
-    for row in rows:
-        lane = "bulk" if int(row["segments"]["N"]) > 1 else "express"
-        if row["fanout_id"]["S"] in world.observer.at_once:
-            lane = "publish"
-        expected[lane] += int(row["delivered"]["N"])
-    # After the story, the checks have posted once more.
-    assert counted == expected
-    assert all(counted.values())
 
 
 def with_letters(world: World, *queues: names.Queue) -> World:
@@ -174,33 +143,6 @@ def test_an_alarm_that_is_deaf_is_noticed(
     for name in deaf:
         with_alarm(monkeypatch, name, **properties)
     assert says in first_violation(story, seeds=30)
-
-
-@pytest.mark.thorough
-def test_an_alarm_of_stalled_posts_that_is_deaf_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_alarm(monkeypatch, "FanoutsStalled", Threshold=1_000_000)
-    monkeypatch.setattr(broken, "TROUBLES", (broken.freeze_a_timeline,))
-    found: list[str] = []
-    for seed in range(100):
-        with installed():
-            world = World(seed)
-            broken.KIND.live(world)
-            found += violations(world, broken.KIND.checks)
-        if found:
-            break
-    assert "(stalled) is late" in "".join(found)
-
-
-@pytest.mark.thorough
-def test_a_worker_that_swallows_errors_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = loop.run
-
-    def swallow(*arguments: Any) -> Any:
-        end = run(*arguments)
-        return Done(0) if isinstance(end, Failed) else end
-
-    monkeypatch.setattr(deliver, "run", swallow)
-    assert first_violation(steady.lasting, seeds=40)
 
 
 @pytest.mark.parametrize(

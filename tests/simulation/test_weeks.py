@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fanfold import contract, names, times
-from fanfold.aws.queues import WorkQueue
+from fanfold import names
 from fanfold.channels.head import HEAD
-from fanfold.errors import Unsent
 from fanfold.fanout.row import EXPIRED, STALLED
-from fanfold.sweep.open_fanouts import Memory
-from proof.simulation.actors import returning
 from proof.simulation.checks import judge, weeks
 from proof.simulation.checks.evidence import Evidence
-from proof.simulation.clients import requests
 from proof.simulation.kinds.weeks import KIND, live
-from proof.simulation.observed.channels import ChannelSettings
-from proof.simulation.oracle.ids import DAY, Between, Holder, Id, IdAttempt, WantedPost
-from proof.simulation.stage import stores
+from proof.simulation.oracle.ids import DAY, Between, Id, IdAttempt, WantedPost
 from proof.simulation.world import skipped_sweeps, triggers
-from proof.simulation.world.lambdas import installed, lambdas
+from proof.simulation.world.lambdas import installed
 from proof.simulation.world.long_world import LongWorld, Moment
 from tests.simulation.test_spoiled_worlds import sentences
 
@@ -83,17 +76,6 @@ def an_answer_that_nothing_explains(world: LongWorld) -> None:
     attempt.status = 410
 
 
-def another_title(world: LongWorld) -> None:
-    moment, user, line = last_shown(world)
-    moment.shown[user].remove(line)
-    moment.shown[user].append((*line[:3], "another"))
-
-
-def a_line_twice(world: LongWorld) -> None:
-    moment, user, line = last_shown(world)
-    moment.shown[user].append(line)
-
-
 def lines_out_of_order(world: LongWorld) -> None:
     moment = next(each for each in moments(world) if any(len(v) > 1 for v in each.shown.values()))
     for lines in moment.shown.values():
@@ -119,21 +101,11 @@ def a_line_that_comes_back(world: LongWorld) -> None:
     raise AssertionError("No line is shown at three moments.")
 
 
-def a_missing_line(world: LongWorld) -> None:
-    moment, user, line = last_shown(world)
-    moment.shown[user].remove(line)
-
-
 def a_line_of_somebody_who_does_not_follow(world: LongWorld) -> None:
     moment, _, line = last_shown(world)
     for each in moments(world):
         each.follows["stranger"] = each.muted["stranger"] = set()
     moment.shown["stranger"] = [line]
-
-
-def a_line_of_somebody_muted(world: LongWorld) -> None:
-    moment, user, line = last_shown(world)
-    moment.muted[user] = {line[0]}
 
 
 def a_mute_that_nobody_asked_for(world: LongWorld) -> None:
@@ -149,17 +121,27 @@ def a_follow_that_nobody_asked_for(world: LongWorld) -> None:
     after.asked_for.clear()
 
 
-def spoiled_row(**changes: Any) -> Callable[[LongWorld], None]:
-    def spoil(world: LongWorld) -> None:
-        moment, _, line = last_shown(world)
+def of_last(change: Callable[[Moment, str, Any], object]) -> Callable[[LongWorld], object]:
+    """Change a moment at which a user is shown a line."""
+    return lambda world: change(*last_shown(world))
+
+
+def spoiled_row(**changes: Any) -> Callable[[LongWorld], object]:
+    def spoil(moment: Moment, _user: str, line: Any) -> None:
         moment.fanouts[line[1]] = replace(moment.fanouts[line[1]], **changes)
 
-    return spoil
+    return of_last(spoil)
 
 
-def a_fanout_that_is_gone(world: LongWorld) -> None:
-    moment, _, line = last_shown(world)
-    del moment.fanouts[line[1]]
+another_title = of_last(
+    lambda moment, user, line: operator.setitem(
+        moment.shown[user], moment.shown[user].index(line), (*line[:3], "another")
+    )
+)
+a_line_twice = of_last(lambda moment, user, line: moment.shown[user].append(line))
+a_missing_line = of_last(lambda moment, user, line: moment.shown[user].remove(line))
+somebody_muted = of_last(lambda moment, user, line: moment.muted.update({user: {line[0]}}))
+a_fanout_that_is_gone = of_last(lambda moment, _, line: moment.fanouts.pop(line[1]))
 
 
 def a_fanout_that_expired_in_time(world: LongWorld) -> None:
@@ -217,7 +199,7 @@ LOG_SPOILINGS = [
     ),
     (
         weeks.nobody_is_shown_whom_they_do_not_follow,
-        a_line_of_somebody_muted,
+        somebody_muted,
         "and has muted them",
     ),
     (weeks.follows_stay_as_they_were_asked_for, a_follow_that_nobody_asked_for, "was asked for"),
@@ -257,28 +239,6 @@ def test_each_sentence_is_said_of_a_world_that_was_spoiled_for_it(lived: LongWor
         said += found
     for place, pattern in sentences([Path(weeks.__file__)]):
         assert any(re.search(pattern, line) for line in said), f"{place}: {pattern}"
-
-
-def test_what_had_ended_before_the_retention_was_raised_waits_for_the_doctor(
-    lived: LongWorld,
-) -> None:
-    log = lived.log
-    lived.log = deepcopy(log)
-    a_line_of_somebody_who_does_not_follow(lived)
-    check = weeks.nobody_is_shown_whom_they_do_not_follow
-    assert list(check(Evidence(lived)))
-    ended = max(state.entries_end.hi for state in holders(lived))
-    for each in moments(lived):
-        if "stranger" in each.shown:
-            each.at = Between(ended + 1, ended + 1)
-    assert not list(check(Evidence(lived)))
-    lived.log = log
-
-
-def holders(world: LongWorld) -> Iterator[Holder]:
-    for seen in weeks.course_of(Evidence(world)).seen:
-        for states in seen.ids.values():
-            yield from (state for state in states if state and state.wanted)
 
 
 # A post is shown, its id becomes free, and the same post is published there once more.
@@ -336,43 +296,6 @@ def test_a_run_of_sweep_that_is_left_out_would_have_changed_nothing(
     assert left_out > 100
 
 
-def test_sweep_runs_again_as_soon_as_something_is_due() -> None:
-    world = LongWorld(SEED)
-    world.scheduler._due.clear()  # the run of SWEEP that looks whether others are idle
-    world.scheduler.at(1_000_000.0, lambda: None)
-    assert skipped_sweeps.idle_runs(world) == 24 * 60
-    accepted_at = times.to_text(world.clock.now_ms())
-    item = {
-        "fanout_id": "p0-1",
-        "publisher_id": "p0",
-        "open_fanout": f"{accepted_at}#p0-1",
-        "sort_key": f"{accepted_at}#p0-1",
-        "accepted_at": accepted_at,
-        "changed_at": accepted_at,
-        "state": "queued",
-    }
-    row = {name: {"S": each} for name, each in item.items()}
-    row["entries_expire_at"] = {"N": str(world.clock.now_ms() // 1000 + 86_400)}
-    world.dynamodb.put_item(TableName=names.FANOUTS.name, Item=row)
-    assert skipped_sweeps.idle_runs(world) == 2, "PLAN may be silent for two minutes"
-    world.triggers.pause({names.PUBLISH.name})
-    assert skipped_sweeps.idle_runs(world) == 0, "SWEEP notes a pause"
-    queue = names.PUBLISH.name
-    at_ms = world.clock.now_ms()
-    open_fanouts = stores(world.dynamodb).open_fanouts  # type: ignore[arg-type]
-    open_fanouts.remember(Memory(paused={queue: at_ms}, held=frozenset({queue})))
-    assert skipped_sweeps.idle_runs(world) == 24 * 60 - 1, "and when it ends"
-
-
-def test_sweep_removes_a_demoted_channel_of_a_stage_that_gives_none() -> None:
-    world = LongWorld(SEED)
-    world.channels.stage = ChannelSettings(threshold=0)
-    world.scheduler._due.clear()
-    world.scheduler.at(1_000_000.0, lambda: None)
-    put_demoted_channel(world, until=world.clock.now_ms() // 1000 + 120)
-    assert skipped_sweeps.idle_runs(world) == 2, "its clock may be ahead by the time a run takes"
-
-
 # What an id stands for
 
 POST = WantedPost("ada", "first")
@@ -412,73 +335,3 @@ def test_an_answer_about_an_id_is_explained_by_those_before(
     known = Id()
     found = [line for each in attempts for line in known.settle(attempt(*each))]
     assert (not found) is is_explained
-
-
-def test_a_message_that_waits_may_find_the_row_before_it_deleted() -> None:
-    known = Id()
-    assert not list(known.settle(attempt("publish", 0, 202)))
-    late = attempt("send", 20, 0, publisher="eve", wanted=WantedPost("eve", "second"))
-    late.done = 22 * DAY
-    assert not list(known.settle(late))
-    assert {state.publisher for state in known.states if isinstance(state, Holder)} == {
-        "ada",
-        "eve",
-    }
-
-
-def test_a_retraction_that_comes_too_late_lets_a_message_of_before_find_the_row() -> None:
-    """It changes nothing: DynamoDB may still have the row, by which the message is judged."""
-    known = Id()
-    for each in (attempt("publish", 0, 202), attempt("retract", 21.5, 404)):
-        assert not list(known.settle(each))
-    late = attempt("send", 20, 0, publisher="eve", wanted=WantedPost("eve", "second"))
-    late.done = 22 * DAY
-    assert not list(known.settle(late))
-    assert {state.publisher for state in known.states if state} == {"ada", "eve"}
-
-
-def test_a_message_that_waited_may_have_been_refused_under_a_shorter_retention() -> None:
-    outcomes = {}
-    for shortest in (RETENTION, 30 * DAY):
-        known, old = Id(), WantedPost("ada", "first", times.to_text(0))
-        late = attempt("send", 8, 0, wanted=old, shortest_ms=shortest)
-        late.retention_ms, late.done = 30 * DAY, 20 * DAY
-        assert not list(known.settle(late))
-        outcomes[shortest] = len(known.states)
-    assert outcomes == {RETENTION: 2, 30 * DAY: 1}
-
-
-# What lives for hours alone
-
-
-@pytest.mark.parametrize(("days", "outlives"), [(0.1, True), (1.0, False)])
-def test_no_environment_outlives_a_day(days: float, outlives: bool) -> None:
-    world = LongWorld(SEED)
-
-    def live() -> None:
-        world.act(("reader", lambda: requests.read(world, "ann", limit=1)), faults=False)
-        world.pass_until(world.scheduler.now + days * 86_400)
-
-    world.alive(live)
-    found = lambdas().environments[contract.READ_TIMELINE.door, world.transport, False]
-    assert any(not each.is_cold for each in found) is outlives
-
-
-def test_an_operator_repeats_a_resend_whose_command_was_not_sent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    world, refused = LongWorld(SEED), iter([Unsent("no"), None])
-    at = times.to_text(world.clock.now_ms())
-    texts = ("fanout_id", "publisher_id", "sort_key")
-    row = {**dict.fromkeys(texts, "r"), "accepted_at": at, "changed_at": at, "state": STALLED}
-    item: Any = {name: {"S": each} for name, each in row.items()}
-    world.dynamodb.put_item(TableName=names.FANOUTS.name, Item=item)
-
-    def send(_queue: WorkQueue, _message: object) -> None:
-        if error := next(refused):
-            raise error
-
-    monkeypatch.setattr(WorkQueue, "send", send)
-    resend = partial(returning.resend, world, "r")
-    world.alive(lambda: world.act(("operator", resend), faults=False))
-    assert [*refused] == []
