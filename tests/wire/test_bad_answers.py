@@ -15,16 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold import clock
 from fanfold.aws import answers, retries
 from fanfold.aws.answers import Lost, Refused, refusal
 from fanfold.aws.connections import DYNAMODB, Connections
 from fanfold.aws.curl import Client
 from fanfold.aws.retries import is_throttle, is_transient, throttling_reasons
-from fanfold.follows.ring import END, START
-from fanfold.follows.ring_reader import Read
 from tests.wire.conftest import Certificates, certificates, connections_to, environment
-from tests.wire.deliveries import WAYS, by_client, make, transport
+from tests.wire.deliveries import WAYS, by_client
 from tests.wire.server import (
     CLOSE,
     LOOPBACK,
@@ -128,19 +125,6 @@ def test_a_refusal_has_the_type_of_its_code_and_no_retry(
     assert throttling_reasons(error) == ({"TableWriteMax"} if is_throttle(error) else set())
     assert len(server.calls) == 1
     assert_answered(way, connections)
-
-
-def test_a_garbled_page_is_a_lost_call(server: Server) -> None:
-    read = Read(0, 0, START, END)
-    connections = transport(connections_to(server))
-    for bad in (reply(b'{"Items": ['), reply(b"")):
-        server.answer_in_turn(bad)
-        (ended,) = make(connections, read)
-        assert ended.call.action is read
-        assert isinstance(ended.result, Lost)
-    server.answer = lambda _call: reply({"Items": [{"edge": {"S": "0#bob"}}]})
-    (ended,) = make(connections, read)
-    assert ended.result.edges == ["0#bob"]  # type: ignore[union-attr]
 
 
 # Time
@@ -324,16 +308,3 @@ def test_the_client_retries_a_transient_error_once(server: Server, bad: Reply) -
     with pytest.raises(Refused):
         client.get_item(TableName="Posts")
     assert len(server.calls) == 5, "other errors are not retried"
-
-
-def test_the_client_waits_a_random_time_before_a_retry(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waits: list[float] = []
-    monkeypatch.setattr(clock, "sleep", waits.append)
-    monkeypatch.setattr(clock, "chance", lambda: 0.5)
-    throttle = aws_refusal("ThrottlingException")
-    server.answer_in_turn(throttle, throttle)
-    client = Client(connections_to(server), attempts=3)
-    assert client.get_item() == {}
-    assert waits == [0.05, 0.1]

@@ -6,12 +6,10 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from fanfold.aws.answers import Lost
 from fanfold.aws.connections import DYNAMODB, Connections
 from fanfold.aws.curl import Client
 from fanfold.aws.retries import AT_A_TIME
@@ -76,30 +74,6 @@ def test_concurrent_calls_have_a_connection_each_which_the_next_delivery_reuses(
     assert either.opened == count
 
 
-def test_connections_stay_open_while_calls_end_one_by_one(
-    server: Server, env: dict[str, str]
-) -> None:
-    connections = connections_to(server, env)
-    server.answer = all_at_once(40)
-    deliver(connections, 40)
-
-    def one_by_one(call: Call) -> Reply:
-        time.sleep(0.002 * int(call.body))
-        return OK
-
-    server.answer = one_by_one
-    connections.renew()
-    for number in range(40):
-        connections.start("Query", str(number).encode(), number)
-    ended: list[Any] = []
-    while len(ended) < 40:
-        ended += [each.tag for each in connections.finished(None)]
-    assert sorted(ended) == list(range(40))
-    server.answer = all_at_once(40)
-    deliver(connections, 40)
-    assert server.opened == 40
-
-
 def test_connections_that_the_server_closed_while_idle_are_replaced(
     either: Server, env: dict[str, str]
 ) -> None:
@@ -115,17 +89,6 @@ def test_connections_that_the_server_closed_while_idle_are_replaced(
     either.close_connections()
     time.sleep(IDLE_SECONDS)
     assert by_client(connections) == {}
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_connection_that_the_server_closes_after_an_answer_is_replaced(
-    either: Server, env: dict[str, str], way: Callable[[Connections], Any]
-) -> None:
-    connections = connections_to(either, env)
-    for _ in range(5):
-        either.answer_in_turn(Reply(OK.raw, CLOSE))
-        assert not way(connections)
-        assert not way(connections)
 
 
 @pytest.mark.parametrize("then", [CLOSE, RESET])
@@ -186,69 +149,6 @@ def test_a_delivery_keeps_its_credentials_and_the_next_has_the_new_ones_without_
 
 
 # Waiting and aborting
-
-
-def test_waiting_for_calls_ends_at_the_timeout(server: Server, env: dict[str, str]) -> None:
-    connections = connections_to(server, env)
-    server.answer = lambda _call: Reply(b"", SILENCE)
-    connections.renew()
-    for calls in range(2):  # none in flight, and one
-        begun = time.monotonic()
-        assert connections.finished(0.2) == []
-        assert 0.2 <= time.monotonic() - begun < 5.0
-        if not calls:
-            connections.start("Query", b"{}", "tag")
-    connections.forget()
-
-
-def test_answers_of_aborted_calls_are_ignored(server: Server, env: dict[str, str]) -> None:
-    connections = connections_to(server, env)
-    gate = threading.Event()
-
-    def late(_call: Call) -> Reply:
-        gate.wait(10)
-        return OK
-
-    server.answer = late
-    with suppress(ZeroDivisionError), transport(connections).calls() as calls:
-        for number in range(10):
-            calls.start(call(batch(number, f"user-{number}")))
-        while len(server.calls) < 10:
-            assert calls.finished(0.05) == []
-        raise ZeroDivisionError
-    assert len(server.calls) == 10
-    server.answer = lambda _call: OK
-    gate.set()
-    assert connections.finished(0.1) == []
-    for _ in range(3):
-        deliver(connections, 10)
-        assert by_client(connections) == {}
-    assert len(server.calls) == 10 + 3 * 11
-
-
-def test_a_lost_call_does_not_affect_concurrent_calls(server: Server, env: dict[str, str]) -> None:
-    connections = connections_to(server, env)
-    gate = threading.Barrier(6)
-
-    def answer(call: Call) -> Reply:
-        gate.wait(10)
-        return Reply(b"", RESET) if b"user-3" in call.body else OK
-
-    server.answer = answer
-    ended = make(transport(connections), *(batch(n, f"user-{n}") for n in range(6)))
-    results = {each.call.action.batch: each.result for each in ended}  # type: ignore[union-attr]
-    assert isinstance(results.pop(3), Lost)
-    assert len(results) == 5
-    assert not any(results.values())
-
-
-def test_a_retry_uses_a_new_connection(server: Server, env: dict[str, str]) -> None:
-    connections = connections_to(server, env)
-    server.answer = all_at_once(2)
-    deliver(connections, 2)
-    server.answer = lambda call: Reply(b"", SILENCE) if call.connection <= 2 else OK
-    Client(connections).get_item(TableName="Posts")
-    assert server.calls[-1].connection == 3
 
 
 def two_reads(client: Client) -> list[Any]:

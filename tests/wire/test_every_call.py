@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from fanfold.aws import curl, retries
+from fanfold.aws import retries
 from fanfold.aws.answers import refusal
-from fanfold.aws.connections import DYNAMODB, LAMBDA, SQS, Connections, OfThreads
+from fanfold.aws.connections import DYNAMODB, LAMBDA, Connections, OfThreads
 from fanfold.aws.curl import Client
-from fanfold.aws.dead_letters import DeadLetterQueue
 from fanfold.aws.dynamodb import transact
 from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.aws.retries import is_throttle, is_transient
@@ -108,37 +107,6 @@ def test_each_thread_has_connections_of_its_own_and_keeps_them(server: Server) -
         for _ in range(3):
             assert list(threads.map(ask, range(count))) == list(range(count))
     assert server.opened == count
-
-
-def test_clients_of_a_service_share_the_connections_of_a_thread(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in environment(server.url).items():
-        monkeypatch.setenv(name, value)
-    caches: list[Any] = [curl.of_threads, curl.dynamodb]
-    for each in caches:
-        each.cache_clear()
-    try:
-        curl.dynamodb().get_item(TableName="Posts", Key={})
-        curl.dynamodb(attempts=1).get_item(TableName="Posts", Key={})
-    finally:
-        for each in caches:
-            each.cache_clear()
-    assert server.opened == 1
-
-
-# SQS
-
-
-def test_a_peek_takes_messages_away_from_nobody(server: Server) -> None:
-    message = {"MessageId": "m-1", "Body": "\ud800", "ReceiptHandle": "r"}
-    server.answer = lambda _call: reply({"Messages": [message]})
-    client: Any = Client(Connections(SQS, environment(server.url)))
-    (letter,) = DeadLetterQueue(client, "https://sqs/PublishDlq").peek()
-    assert (letter.message_id, letter.body) == ("m-1", "\ud800")
-    (call,) = server.calls
-    assert call.header("x-amz-target") == "AmazonSQS.ReceiveMessage"
-    assert (call.content["VisibilityTimeout"], call.content["WaitTimeSeconds"]) == (0, 0)
 
 
 # Lambda

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from proof.model.endpoint import Answer, Request
-from tests.wire.judge import judged, objections
+from tests.wire.judge import objections
 
 KEY = {"ref_id": {"S": "post-1"}}
 UPDATE = {"TableName": "Posts", "Key": KEY, "UpdateExpression": "REMOVE body"}
@@ -49,14 +47,3 @@ def test_only_a_valid_request_raises_no_objection(operation: str, content: Any, 
     assert said in judgement(operation, content)
     assert judgement("UpdateItem", UPDATE) == ""
     assert judgement("SendMessage", LETTER) == ""
-
-
-def test_objections_to_headers_fail_at_the_end_and_change_no_answer() -> None:
-    request = Request(
-        "Query", {"x-amz-target": "DynamoDB_20120810.Query"}, json.dumps(QUERY).encode()
-    )
-    ends = ExitStack()
-    backend = ends.enter_context(judged(lambda _request: Answer(200, b"{}")))
-    assert backend(request) == Answer(200, b"{}")
-    with pytest.raises(AssertionError, match="Content-Type is None"):
-        ends.close()

@@ -15,7 +15,6 @@ from fanfold.aws.curl import Client
 from fanfold.fanout.transport.curl_transport import ALL_WRITTEN, Body
 from fanfold.timeline.entries import Entries, Entry
 from tests.wire.conftest import environment
-from tests.wire.deliveries import batch, make, transport
 from tests.wire.server import Server, reply
 
 TIMELINES = Entries(None, "Timelines")  # type: ignore[arg-type]
@@ -64,18 +63,3 @@ def test_a_request_and_its_answer_keep_every_character(server: Server, ascii: bo
             assert call(Item=item) == {"Item": item}
         for call in (queues.send_message, queues.send_message_batch):
             assert call(MessageBody=odd) == {"MessageBody": odd}
-
-
-@pytest.mark.network
-def test_unprocessed_users_are_returned(server: Server) -> None:
-    left = [*ODD[:3], "日本語", "ada"]
-
-    def answer(call: Any) -> Any:
-        ((table, puts),) = call.content["RequestItems"].items()
-        kept = [put for put in puts if put["PutRequest"]["Item"]["user_id"]["S"] in left]
-        return reply({"UnprocessedItems": {table: kept[::-1]}})
-
-    server.answer = answer
-    connections = Connections(DYNAMODB, environment(server.url))
-    (ended,) = make(transport(connections), batch(1, "bob", *left, "carol"))
-    assert ended.result == left[::-1]
