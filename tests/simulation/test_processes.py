@@ -1,4 +1,4 @@
-"""Seeds that run on several processes: one of them is killed, or nobody waits for the rest."""
+"""Seeds that run on several processes, of which one is killed."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from fanfold.fanout.row import Fanout
 from fanfold.follows import ring
 from fanfold_cli import aws
 from fanfold_cli.console import rings, watching
-from fanfold_cli.console.stack_reading import Spent, StackReading
+from fanfold_cli.console.stack_reading import StackReading
 from fanfold_cli.console.views import CELLS, State
 from fanfold_cli.console.watching import Refreshing
 from fanfold_cli.stack import Deployment
@@ -93,21 +93,6 @@ def test_the_ring_shows_the_largest_delivery_until_it_has_ended() -> None:
     assert source.choose([new, done]) == new
     assert source.choose([done]) == done
     assert source.choose([]) is None
-
-
-def test_the_page_says_what_a_refresh_costs() -> None:
-    # By the hour 720 refreshes, and 60 reads of the two metrics.
-    spent = Spent(read_units=13, queue_calls=8, metrics=2)
-    assert spent.dollars_an_hour(5) == pytest.approx(
-        720 * (13 * 0.125e-6 + 8 * 0.4e-6) + 60 * 2 * 1e-5
-    )
-    assert spent.sentence(5) == (
-        "A refresh takes about 13 read units of DynamoDB and 8 calls of SQS, every 5 s while this "
-        "page is seen: about $0.005 an hour."
-    )
-    assert ", 3 reads of a timeline, every 5 s" in replace(spent, readers=3).sentence(5)
-    more = replace(spent, readers=3).dollars_an_hour(5) - spent.dollars_an_hour(5)
-    assert more == pytest.approx(720 * 3 * 1e-6)
 
 
 ARN = "arn:aws:cloudformation:eu-central-1:123456789012:stack/Fanfold-prod/1"

@@ -15,7 +15,7 @@ from fanfold.fanout.deliver import MAX_HOPS, Delivering, Outcome
 from fanfold.fanout.lookup import Found
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, HandBack, max_stragglers_of
-from fanfold.fanout.row import COMPLETE, DELIVERING, Fanout
+from fanfold.fanout.row import COMPLETE, DELIVERING, ENDED, Fanout
 from fanfold.follows import ring
 from fanfold.messages import DeliverSegment
 from fanfold.timeline.entries import Entry
@@ -145,6 +145,15 @@ def test_an_order_sent_after_the_question_answers_it_once(
     assert worker.deliver(sent_at=sent_at) == Outcome("not pending")
     assert worker.row.came_out == (asked_at if is_noted else came_out)
     assert worker.calls == ["update"] * is_noted
+
+
+@pytest.mark.parametrize("state", sorted(ENDED))
+def test_an_order_of_a_fanout_that_has_ended_is_done_even_if_its_plan_is_another(
+    state: str,
+) -> None:
+    worker = Worker(Done(7), replace(ROW, state=state))
+    assert worker.deliver(replace(COMMAND, segments=8)) == Outcome(state)
+    assert (worker.calls, worker.deliveries) == ([], [])
 
 
 @pytest.mark.parametrize("position", ["", "4" * 16])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fanfold.timeline import marks
-from fanfold.timeline.marks import DAY_SECONDS, MAX_HIDDEN, Change, Marks, Reader, hash_of
+from fanfold.timeline.marks import DAY_SECONDS, Change, Marks, Reader, hash_of
 
 NOW = 1_795_197_600_123
 WEEK = marks.week_of(NOW)
@@ -58,21 +58,6 @@ def test_an_unfollow_marks_its_week_and_removes_those_that_are_over() -> None:
     reader = Reader(hidden={WEEK - 9: [BEA], WEEK - 1: [BEA]})
     change = marks.unfollowed(reader, "ada", ended_at=NOW, **AT)
     assert change == Change(adds={WEEK: ADA}, expired=[WEEK - 9])
-
-
-@pytest.mark.parametrize(("stored", "kept"), [(0, False), (NOW, True)])
-def test_above_the_limit_an_unfollow_is_verified_for_the_retention_and_a_day(
-    stored: int, kept: bool
-) -> None:
-    full = [bytes([n // 256, n % 256]) for n in range(MAX_HIDDEN)]
-    almost = Reader(hidden={WEEK - 9: full, WEEK - 1: full[2:], WEEK: full[:1]})
-    assert marks.unfollowed(almost, "ada", ended_at=NOW, **AT).adds
-    reader = Reader(hidden={WEEK - 1: full[1:], WEEK: full[:1]}, verify_until=stored)
-    change = marks.unfollowed(reader, "ada", ended_at=NOW, **AT)
-    until = NOW // 1000 + 1 + 31 * DAY_SECONDS
-    assert change == Change(expired=[], verify_until=stored if kept else until)
-    assert marks.is_verifying(Reader(verify_until=until), now_ms=until * 1000 - 1)
-    assert not marks.is_verifying(Reader(verify_until=until), now_ms=until * 1000)
 
 
 @pytest.mark.parametrize("both", spelled(ADA, BEA))

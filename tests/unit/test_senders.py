@@ -86,17 +86,6 @@ def test_what_one_rule_names_only_senders_with_a_rule_for_it_take(
     assert may(NEWS, "tv", takes="shop:1", senders=senders) == takes
 
 
-def test_a_sender_with_ids_of_its_own_takes_no_others() -> None:
-    assert may(SHOP, "shop", takes="shop:4711")
-    assert may(SHOP, "shop", takes="s1")
-    assert not may(SHOP, "shop", takes="news:1")
-    assert not may(SHOP, "shop", takes="s12")
-    assert not may(SHOP, "shop", takes="sale:1"), "that is of another rule"
-    assert may(SHOP, "sale", takes="sale:1")
-    assert may(WIDE, "ada", takes="wide:1")
-    assert may(SHOP, "shop"), "it takes none"
-
-
 def test_a_refusal_names_the_sender_the_id_and_what_to_do() -> None:
     with pytest.raises(NotTheirs, match=f"'{NEWS}' may not act for 'ada'.*'senders'.*redrive"):
         SENDERS.check("ada", sender_id=f"{NEWS}:session", carried="")
