@@ -448,3 +448,17 @@ def test_a_synthesis_that_hangs_is_given_up(
     monkeypatch.setattr(synthesis, "TIMEOUT_SECONDS", 0.2)
     with pytest.raises(ExpectedError, match="was not synthesized within"):
         synthesis.synthesize([])
+
+
+def test_a_slack_channel_is_configured_once_in_an_account(world: World) -> None:
+    heard = (*FIRST, "slack_workspace_id=T1", "slack_channel_id=C1")
+    taken = {"SlackTeamId": "T1", "SlackChannelId": "C1", "ConfigurationName": "other"}
+    for configured, status in (
+        ({**taken, "SlackTeamId": "T2"}, "ok"),
+        ({**taken, "SlackChannelId": "C2"}, "ok"),
+        ({**taken, "ConfigurationName": f"fanfold-prod-{REGION}"}, "ok"),
+        (taken, "will fail"),
+    ):
+        answer = {"SlackChannelConfigurations": [configured]}
+        world.answers["DescribeSlackChannelConfigurations"] = answer
+        assert results(world.preflight(*heard)) == {**FIRST_OK, "Slack": status}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.ids import ref_id_for
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.marks import hash_of
-from tests.service import Json, System, error
+from tests.service import AT_MS, Json, System, error
 
 # No publisher of these tests has so many followers: a channel is given by hand.
 BY_HAND = 1_000_000
@@ -193,3 +194,22 @@ def test_where_head_or_channel_cannot_be_read_a_follow_brings_all(
 def test_doors_share_one_head_in_a_container(system: System) -> None:
     relate = system.door("relate")
     assert relate.backfilling.newest.channels.heads is relate.following.follows.heads
+
+
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_relate_notes_what_a_door_without_channels_has_left_out(
+    system: System, is_followed: bool
+) -> None:
+    """As the API of the version before does, while a deploy turns channels on."""
+    api = system.door("api")
+    old = replace(api.following, follows=replace(api.following.follows, heads=None))
+    if not is_followed:
+        old.follow("bob", "ada", asked_at=AT_MS)
+    head = system.promote("ada")
+    look(system, head.version, *([] if is_followed else ["ada"]))
+    ask = old.follow if is_followed else old.unfollow
+    ask("bob", "ada", asked_at=AT_MS + 1)
+    assert noted(system) == (set() if is_followed else {hash_of("ada")})
+    system.clock.advance(10)
+    system.pump("Relation")
+    assert noted(system) == ({hash_of("ada")} if is_followed else set())

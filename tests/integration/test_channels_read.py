@@ -373,3 +373,19 @@ def test_a_stage_without_channels_reads_the_head_once_a_minute_and_knows_it_for_
     system.clock.advance(1)
     answer = system.timeline("bob")
     assert (answer.status, answer.slug) == (503, "try-later")
+
+
+def test_a_channel_that_is_back_after_a_mute_or_an_unfollow_repeats_nothing(system: System) -> None:
+    system.promote("ada")
+    system.follow("bob")
+    put(system, "one", 1)
+    push(system, "own", 2, "carl")
+    previous = system.timeline("bob").body["previous"]
+    for route in ("api/mute", "api/unmute", "api/unfollow", "api/follow"):
+        system.http(route, user="bob", path={"publisher_id": "ada"})
+        page = system.timeline("bob", after=previous)
+        assert shown(page) == []
+        previous = page.body["previous"]
+    put(system, "two", 0)
+    later(system)
+    assert read(system, after=previous) == ["two"]

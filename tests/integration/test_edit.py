@@ -156,3 +156,13 @@ def test_unpublished_expired_and_others_posts_are_not_edited_in_the_same_words(
     sentences.add(refused(system, POST, user="ada"))  # one's own that has expired
     assert len(sentences) == 1
     assert "You have no published post 'REF_ID'" in sentences.pop()
+
+
+def test_a_repeated_edit_gives_way_to_one_that_was_sent_after_it(published: System) -> None:
+    published.clock.advance(10)
+    assert put(published, "Newer").status == 200
+    published.clock.advance(1)
+    answer = put(published, "Older", age="1001")
+    assert (answer.status, answer.slug) == (409, "edit-overtaken")
+    assert content(published, POST) == ("Newer", after(10_000))
+    assert put(published, "Newest", age="999").body["edited_at"] == after(10_001)

@@ -17,6 +17,7 @@ from fanfold import names
 from fanfold.aws.items import text
 from fanfold.aws.retries import STEP
 from fanfold.timeline import marks
+from fanfold.timeline.entries import Entry
 from fanfold_client import Refused
 from proof.simulation.world.function_modules import imported_anew
 from tests.service import System, cancelled, error
@@ -243,3 +244,14 @@ def test_a_mute_in_conflict_is_tried_again(
     fail_first(posts.door("api").stores.client, "transact_write_items", [conflict] * failures)
     assert mute(posts, "ada") == (204 if failures < 6 else 429)
     assert seen(posts) == (["bea"] if failures < 6 else ["bea", "ada"])
+
+
+def test_a_mark_hides_what_comes_late_for_as_long_as_the_longest_retention(posts: System) -> None:
+    with deployed(posts, retention_days=7, longest_retention_days=30):
+        posts.unfollow("bob", "ada")
+        posts.clock.advance(25 * DAY)
+        posts.publish(body={})
+        assert not posts.timelines.push(Entry(posts.post().sort_key, "ada"), ["bob"])
+        assert seen(posts) == []
+        posts.follow("bob", "ada")
+        assert seen(posts) == ["ada"]

@@ -125,3 +125,20 @@ def test_a_closed_terminal_ends_a_console_as_ctrl_c_does(number: signal.Signals)
 def test_nohup_stays_in_force() -> None:
     with handled(signal.SIGHUP, signal.SIG_IGN), opening.ended_by_signals():
         os.kill(os.getpid(), signal.SIGHUP)
+
+
+def test_a_button_that_does_nothing_says_why_in_the_log(stage: Stage) -> None:
+    stage.pool = Mock(**{"kill.side_effect": ExpectedError("Nothing was killed.")})
+    with pytest.raises(ExpectedError):
+        stage.act({"what": "kill"})
+    assert [event.text for event in stage.story.lines] == ["Nothing was killed."]
+
+
+def test_nothing_is_at_rest_while_a_publish_is_in_flight(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = list[bool]()
+    monkeypatch.setattr(stages, "publish", lambda *_, **__: seen.append(stage.is_at_rest))
+    assert stage.is_at_rest
+    stage.publish()
+    assert seen == [False]

@@ -12,11 +12,13 @@ import pytest
 from fanfold import clock, times
 from fanfold.errors import (
     KeyReused,
+    PostRetracted,
     TryLater,
     Unsent,
 )
 from fanfold.fanout.publish import (
     JOINED_MS,
+    SILENT_MS,
     NewPost,
     Published,
     Publishing,
@@ -246,4 +248,22 @@ def test_a_repeat_mends_the_row_that_the_ledger_has_lost(
     assert world.publish(new, at=AT + 1) == first
     assert (world.row.sort_key, world.row.state) == (first.post.sort_key, QUEUED)
     assert world.row.accepted_at == first.post.accepted_at
+    assert len(world.commands.sent) == 2
+
+
+def test_a_refused_post_leaves_a_row_that_is_void(world: World) -> None:
+    world.publishing.retract("post-1", publisher_id="ada", retracted_at=AT)
+    for _ in range(2):
+        with pytest.raises(PostRetracted):
+            world.publish()
+        assert world.row.state == VOID
+
+
+def test_repeats_send_no_second_command_while_the_first_may_be_on_its_way(world: World) -> None:
+    world.publish()
+    for after_ms, sent in [(1, 1), (SILENT_MS - 1, 1), (SILENT_MS, 2)]:
+        assert world.publish(at=AT + after_ms).command_sent
+        assert len(world.commands.sent) == sent
+    world.ledger.complete_at_once("post-1", followers=1, now=times.to_text(AT))
+    world.publish(at=AT + SILENT_MS)
     assert len(world.commands.sent) == 2
