@@ -15,8 +15,8 @@ from fanfold.fanout.lookup import Lookup
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
 from fanfold.fanout.row import COMPLETE, ENDED, EXPIRED, STALLED, Fanout
+from fanfold.fanout.segments import segment_range
 from fanfold.fanout.transport.loop import Transport, run
-from fanfold.follows import ring
 from fanfold.messages import DeliverSegment
 from fanfold.timeline.entries import Entry
 
@@ -81,7 +81,7 @@ class Delivering:
         if fanout.has_expired(now_ms):
             self.ledger.expire(fanout, now=times.to_text(now_ms))
             return Outcome(EXPIRED)
-        part = ring.segment_range(command.segment, command.segments)
+        part = segment_range(command.segment, command.segments)
         begin = fanout.resume.get(command.segment, Resume(part.lo, 0))
         # If the ledger is ahead of this message, another message continues the segment. But if this
         # message was received before, the other one may never have been sent; and if the fan-out

@@ -20,6 +20,7 @@ from fanfold.fanout.lookup import Found, Lookup
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
 from fanfold.fanout.row import DELIVERING, ENDED, EXPIRED, QUEUED, VOID, Fanout
+from fanfold.fanout.segments import count_for
 from fanfold.fanout.transport.loop import Loop
 from fanfold.follows import density, ring
 from fanfold.follows.density import Sample
@@ -32,25 +33,9 @@ if TYPE_CHECKING:
 
     from fanfold.channels.delivery import ChannelDelivery
 
-# About 1 s of writing for one worker: short enough to repeat after a crash, long enough that the
-# ledger costs 0.03 % of the writes, if none is handed back.
-SEGMENT_FOLLOWERS = 5_000
-# The ledger's row lists the pending segments and how far each one is, and every update is billed
-# for all of it. If all workers are at their slowest pace, so that they hand back after 2,400
-# entries, from a write capacity of 1,200 on, that is 0.8 % of the entries; with 2,048 segments it
-# would be 2.9 %. Below, they hand back after 975, and it is up to 1.8 %. Above 2,560,000 followers
-# segments grow. The bulk lane has at most 64 workers: eight for each, so that all are busy nearly
-# to the end.
-MAX_SEGMENTS = 512
 # How long PLAN writes by itself. Far more than a sample takes; but on a table that trickles, each
 # message would hold up a slot of PLAN for half a minute, and with it follows and other posts.
 ONE_HOP_SECONDS = 2.0
-
-
-def count_for(followers: int) -> int:
-    """Number of segments, a power of two of at least 1, for an estimated number of followers."""
-    wanted = -(-followers // SEGMENT_FOLLOWERS)
-    return min(MAX_SEGMENTS, 1 << max(0, wanted - 1).bit_length())
 
 
 @dataclass(frozen=True)

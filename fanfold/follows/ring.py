@@ -64,13 +64,6 @@ def publisher_of(shard_key: str) -> str:
     return shard_key.partition("#")[0]
 
 
-def segment_range(segment: int, segments: int) -> RingRange:
-    """The part of the ring that segment `segment` of `segments` (a power of two) covers."""
-    step = RING_SIZE // segments
-    lo = f"{segment * step:016x}"
-    return RingRange(lo, END if segment == segments - 1 else f"{(segment + 1) * step:016x}")
-
-
 def estimate(edges: int, reached: str) -> int:
     """The estimated number of edges on the ring, if `edges` lie below the position `reached`.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fanfold import times
 from fanfold.fanout.row import COMPLETE, Fanout
+from fanfold.fanout.segments import segment_range
 from fanfold.fanout.status import status_of
 from fanfold.follows import ring
 from fanfold_cli.console.views import CELLS, Ring
@@ -42,7 +43,7 @@ def _by_ledger(row: Fanout) -> tuple[float, ...]:
         begin, end = cell * step, (cell + 1) * step
         done = 0
         for segment in _segments_in(cell, row.segments):
-            part = ring.segment_range(segment, row.segments)
+            part = segment_range(segment, row.segments)
             lo = int(part.lo, 16)
             hi = ring.RING_SIZE if part.hi == ring.END else int(part.hi, 16)
             if segment not in row.pending:

@@ -11,6 +11,7 @@ from fanfold import names
 from fanfold.aws import dynamodb
 from fanfold.aws.items import get_text, text
 from fanfold.fanout.row import Fanout
+from fanfold.fanout.segments import segment_range
 from fanfold.follows import ring
 from fanfold.follows.ring_reader import RingRead
 from fanfold_cli.console.views import CELLS, Depth
@@ -166,7 +167,7 @@ class StackReading:
         found = []
         table = self.deployment.stores().edges
         for number in range(SAMPLES):
-            part = ring.segment_range(number, SAMPLES)
+            part = segment_range(number, SAMPLES)
             read = RingRead(row.level, part.lo, part.hi, low_water=1)
             edges = next(table.edges(row.publisher_id, read, limit=1), [])
             if edges:

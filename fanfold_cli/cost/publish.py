@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from fanfold import names
 from fanfold.budgets import Budget
 from fanfold.fanout.deliver import HAND_BACK_SECONDS
-from fanfold.fanout.plan import ONE_HOP_SECONDS, count_for
+from fanfold.fanout.plan import ONE_HOP_SECONDS
+from fanfold.fanout.segments import count_for
 from fanfold.follows.density import SAMPLE_EDGES
 from fanfold_cli.cost.prices import PRICES
 

@@ -86,6 +86,7 @@ MODULES = (
             "post_counts",
             "publish",
             "row",
+            "segments",
             "transport/loop",
         )
     ),

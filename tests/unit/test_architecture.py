@@ -66,6 +66,7 @@ DECISIONS = (
     "fanfold.fanout.pacing",
     "fanfold.fanout.policy",
     "fanfold.fanout.batch_retries",
+    "fanfold.fanout.segments",
     "fanfold.sweep.remedy",
     "fanfold.sweep.selection",
 )

@@ -15,9 +15,9 @@ from fanfold.budgets import MAX_WRITE_CAPACITY, MIN_WRITE_CAPACITY, Budget
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
-from fanfold.fanout.plan import MAX_SEGMENTS, SEGMENT_FOLLOWERS, count_for
 from fanfold.fanout.post_counts import PostCounts
 from fanfold.fanout.publish import NewPost, Publishing
+from fanfold.fanout.segments import MAX_SEGMENTS, SEGMENT_FOLLOWERS, count_for, segment_range
 from fanfold.follows.backfill import Backfilling, NewestPosts
 from fanfold.follows.edges import Edges
 from fanfold.follows.edges_table import EdgesTable
@@ -25,7 +25,6 @@ from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.levels import Growing, Levels
 from fanfold.follows.publishers_table import PublishersTable
-from fanfold.follows.ring import segment_range
 from fanfold.rates import Rate
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.outbox import Outbox

@@ -26,7 +26,7 @@ from tests.stores import POST, Tables
 
 ROW = replace(stores.ROW, state=DELIVERING, segments=4, pending=frozenset({0, 1, 2, 3}))
 COMMAND = DeliverSegment(fanout_id="post-1", segment=1, segments=4)
-PART = ring.segment_range(1, 4)
+PART = segment_range(1, 4)
 
 
 @pytest.fixture(autouse=True)

@@ -28,6 +28,7 @@ from fanfold.fanout.policy import (
     Wait,
     max_stragglers_of,
 )
+from fanfold.fanout.segments import segment_range
 from fanfold.follows import ring
 from fanfold.follows.ring import follower_of, position_of
 from fanfold.follows.ring_reader import EdgePage, Read
@@ -458,7 +459,7 @@ def test_every_follower_of_the_range_is_written_or_handed_back_wherever_it_begin
     segment: tuple[int, int],
 ) -> None:
     """Stragglers may have unfollowed, lie at the start of the range, or be named twice."""
-    part, (number, count) = ring.segment_range(*segment), segment
+    part, (number, count) = segment_range(*segment), segment
     inside = [edge for edge in tables.edges if part.lo <= edge < part.hi]
     positions = [*map(position_of, inside), ring.behind_all(part.hi)]
     start = positions[min(begins_at, len(inside))] if begins_at else part.lo

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold.fanout import plan
+from fanfold.fanout.segments import count_for, segment_range
 from fanfold.follows import ring
 
 POWERS = [2**power for power in range(13)]
@@ -15,7 +15,7 @@ positions = st.integers(0, ring.RING_SIZE - 1).map(lambda number: f"{number:016x
 
 @pytest.mark.parametrize("count", POWERS)
 def test_segments_lie_end_to_end_around_the_whole_ring(count: int) -> None:
-    parts = [ring.segment_range(number, count) for number in range(count)]
+    parts = [segment_range(number, count) for number in range(count)]
     assert parts[0].lo == ring.START
     assert parts[-1].hi == ring.END
     for one, other in itertools.pairwise(parts):
@@ -27,7 +27,7 @@ def test_segments_lie_end_to_end_around_the_whole_ring(count: int) -> None:
 def test_no_edge_of_a_segment_lies_behind_behind_all(
     position: str, count: int, follower: str
 ) -> None:
-    part = ring.segment_range(int(position, 16) * count // ring.RING_SIZE, count)
+    part = segment_range(int(position, 16) * count // ring.RING_SIZE, count)
     behind = ring.behind_all(part.hi)
     assert len(behind) == ring.POSITION_DIGITS  # the ledger compares positions as text
     assert f"{position}#{follower}" < behind
@@ -42,7 +42,7 @@ def test_a_position_is_64_bits_of_blake2b() -> None:
 @given(positions, st.integers(0, 12))
 def test_a_shard_is_the_segment_of_the_same_count(position: str, level: int) -> None:
     shard = ring.shard_of(position, level)
-    part = ring.segment_range(shard, 2**level)
+    part = segment_range(shard, 2**level)
     assert part.lo <= f"{position}#x" < part.hi
 
 
@@ -61,12 +61,12 @@ def test_a_shard_is_the_segment_of_the_same_count(position: str, level: int) -> 
 def test_a_segment_has_at_most_5000_followers_until_there_are_512_of_them(
     followers: int, count: int
 ) -> None:
-    assert plan.count_for(followers) == count
+    assert count_for(followers) == count
 
 
 @given(st.integers(1, 5_000 * 512))
 def test_a_fanout_has_no_more_segments_than_needed(followers: int) -> None:
-    count = plan.count_for(followers)
+    count = count_for(followers)
     assert count & (count - 1) == 0
     assert followers <= count * 5_000
     assert count == 1 or followers > count // 2 * 5_000

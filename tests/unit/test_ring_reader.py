@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fanfold.fanout.segments import segment_range
 from fanfold.follows import ring
 from fanfold.follows.ring_reader import LOW_WATER, MAX_READS, EdgePage, Read, RingRead
 
@@ -159,7 +160,7 @@ def test_every_edge_of_the_range_is_given_once_and_in_order(
 def test_a_range_is_read_once_from_each_of_its_own_shards() -> None:
     reading = read_all([], level=4)
     assert len(reading.reads) == len(set(reading.reads)) == 2**5 - 1
-    third = ring.segment_range(2, 8)
+    third = segment_range(2, 8)
     reading = read_all([], level=4, lo=third.lo, hi=third.hi)
     assert {(read.level, read.shard) for read in reading.reads} == {
         (0, 0), (1, 0), (2, 1), (3, 2), (4, 4), (4, 5),

@@ -6,7 +6,7 @@ from fanfold import contract, cursor, names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES
 from fanfold.aws.retries import STEP
 from fanfold.channels import head, known_head, union
-from fanfold.fanout.plan import MAX_SEGMENTS, SEGMENT_FOLLOWERS
+from fanfold.fanout.segments import MAX_SEGMENTS, SEGMENT_FOLLOWERS
 from fanfold.follows import backfill, density, follow, followers, follows_table
 from fanfold.messages import MAX_FIRST_SENT_MS
 from fanfold.settings import HIGHEST_LEVEL, MOST_BACKFILL, Settings

@@ -11,11 +11,11 @@ from fanfold import clock, names, times
 from fanfold.aws.items import text
 from fanfold.fanout.deliver import HAND_BACK_SECONDS
 from fanfold.fanout.pacing import Pace
-from fanfold.fanout.plan import count_for
 from fanfold.fanout.policy import Delivery, Done
 from fanfold.fanout.row import DELIVERING
+from fanfold.fanout.segments import count_for, segment_range
 from fanfold.fanout.transport.loop import run
-from fanfold.follows import density, ring
+from fanfold.follows import density
 from fanfold.messages import DeliverSegment
 from fanfold.names import POSTS
 from fanfold.timeline.entries import Entry
@@ -51,7 +51,7 @@ class TwoHops(System):
         answer = self.dynamodb.get_item(TableName=POSTS.name, Key=key, ConsistentRead=True)
         assert "deleted_at" not in answer["Item"]
         level = self.publishers.shards(fanout.publisher_id).level
-        part = ring.segment_range(command.segment, command.segments)
+        part = segment_range(command.segment, command.segments)
         delivery = Delivery(
             start=part.lo,
             hi=part.hi,

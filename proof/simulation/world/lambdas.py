@@ -26,7 +26,7 @@ from fanfold.aws import boto, connections, curl, threads
 from fanfold.aws.connections import DYNAMODB, LAMBDA, SQS
 from fanfold.aws.retries import CALL
 from fanfold.errors import TooManyRequests
-from fanfold.fanout import backlog, batch_retries, deliver, plan, policy
+from fanfold.fanout import backlog, batch_retries, deliver, plan, policy, segments
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.transport import boto3_transport
 from fanfold.follows import density, edges_table, levels, ring_reader, sharding
@@ -291,7 +291,7 @@ def installed() -> Iterator[None]:
         (connections, "Connections", Wires),
         (curl, "Connections", Wires),
         # So small that a dozen followers are many segments, pages and chunks.
-        (plan, "SEGMENT_FOLLOWERS", 4),
+        (segments, "SEGMENT_FOLLOWERS", 4),
         (density, "LOW_WATER", 2),
         (backlog, "RingRead", partial(ring_reader.RingRead, low_water=4)),
         (edges_table, "PAGE_EDGES", 3),
