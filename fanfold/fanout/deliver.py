@@ -13,10 +13,10 @@ from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.lookup import Lookup
 from fanfold.fanout.pacing import Pace
-from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
 from fanfold.fanout.row import COMPLETE, ENDED, EXPIRED, STALLED, Fanout
 from fanfold.fanout.segments import segment_range
 from fanfold.fanout.transport.loop import Transport, run
+from fanfold.fanout.worker_steps import Delivery, Done, Failed, HandBack, max_stragglers_of
 from fanfold.messages import DeliverSegment
 from fanfold.timeline.entries import Entry
 

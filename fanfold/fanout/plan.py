@@ -18,10 +18,10 @@ from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger, planned_at
 from fanfold.fanout.lookup import Found, Lookup
 from fanfold.fanout.pacing import Pace
-from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
 from fanfold.fanout.row import DELIVERING, ENDED, EXPIRED, QUEUED, VOID, Fanout
 from fanfold.fanout.segments import count_for
 from fanfold.fanout.transport.loop import Loop
+from fanfold.fanout.worker_steps import Delivery, Done, Failed, HandBack, max_stragglers_of
 from fanfold.follows import density, ring
 from fanfold.follows.density import Sample
 from fanfold.follows.edges_table import EdgesTable

@@ -27,7 +27,7 @@ _HEAD = """\
 """
 
 # Ordered by the time that they take, a second to half a minute each.
-_FANOUT = ("backlog", "status", "plan", "deliver", "ledger", "pacing", "policy", "resume")
+_FANOUT = ("backlog", "status", "plan", "deliver", "ledger", "pacing", "worker_steps", "resume")
 _PIPELINE = ("transports", "status", "expiry", "publish", "pipeline", "sweep")
 _FOLLOWS = ("edges", "following", "follow_stores", "ring", "sharding", "ring_reader")
 _FOLLOW = ("backfill", "cli_seed", "follow_crowds", "follow", "shards", "pipeline")
@@ -39,7 +39,7 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/fanout": (_FANOUT, _PIPELINE),
     "fanfold/fanout/lookup": (("lookup", "plan", "deliver"), _PIPELINE),
     "fanfold/fanout/publish": (("publishing",), _POSTS),
-    "fanfold/fanout/transport": (("loop", "policy", "deliver"), ("transports", "pipeline")),
+    "fanfold/fanout/transport": (("loop", "worker_steps", "deliver"), ("transports", "pipeline")),
     "fanfold/sweep": (("remedy", "selection", "sweeping", "ledger"), _SWEEP),
     "fanfold/follows": (_FOLLOWS, _FOLLOW),
     "fanfold/follows/backfill": (("backfill_passes", "backfill"), ("backfill",)),
@@ -82,7 +82,7 @@ MODULES = (
             "lookup",
             "pacing",
             "plan",
-            "policy",
+            "worker_steps",
             "post_counts",
             "publish",
             "row",

@@ -64,7 +64,7 @@ DECISIONS = (
     "fanfold.fanout.row",
     "fanfold.fanout.backlog",
     "fanfold.fanout.pacing",
-    "fanfold.fanout.policy",
+    "fanfold.fanout.worker_steps",
     "fanfold.fanout.batch_retries",
     "fanfold.fanout.segments",
     "fanfold.sweep.remedy",
@@ -386,7 +386,7 @@ BROKEN = (
     # Another folder, a library, or what a pure module does not know.
     ("fanfold.fanout.plan", "import functions.plan"),
     ("fanfold.fanout.plan", "from aws_cdk import Stack"),
-    ("fanfold.fanout.policy", "from fanfold.aws.queues import WorkQueue"),
+    ("fanfold.fanout.worker_steps", "from fanfold.aws.queues import WorkQueue"),
     ("fanfold.clock", "from fanfold import times"),
     ("functions.plan", "from functions import deliver"),
     # A prefix of a name is another name.
@@ -411,7 +411,7 @@ KEPT = (
     ("fanfold.fanout.plan", "import json, os.path\nfrom collections.abc import Mapping"),
     ("fanfold.fanout.plan", "from fanfold import clock\nclock.now_ms()\nself.time.now()"),
     ("fanfold.timeline.posts", "from mypy_boto3_dynamodb import DynamoDBClient"),
-    ("fanfold.fanout.policy", "from fanfold.follows import ring"),
+    ("fanfold.fanout.worker_steps", "from fanfold.follows import ring"),
     ("fanfold.clock", "import time\nimport random\nimport uuid\nimport secrets"),
     ("fanfold.times", "from datetime import UTC, datetime\ndatetime.fromtimestamp(0, UTC)"),
     ("fanfold_cli.demo", "import time\nimport random\nfrom fanfold.fanout import plan"),

@@ -15,8 +15,8 @@ import pytest
 from fanfold import clock
 from fanfold.errors import TryLater
 from fanfold.fanout.pacing import Pace
-from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, Send
 from fanfold.fanout.transport.loop import CONNECTIONS, Call, End, Finished, Job, Loop
+from fanfold.fanout.worker_steps import Delivery, Done, Failed, HandBack, Send
 from fanfold.follows import ring
 from fanfold.timeline.entries import Entry
 from tests.timers import Clock

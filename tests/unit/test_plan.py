@@ -16,7 +16,6 @@ from fanfold.fanout.deliver import Outcome
 from fanfold.fanout.lookup import Found
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
-from fanfold.fanout.policy import Delivery, Done, Failed, HandBack
 from fanfold.fanout.row import (
     DELIVERING,
     QUEUED,
@@ -24,6 +23,7 @@ from fanfold.fanout.row import (
     VOID,
     VOID_MS,
 )
+from fanfold.fanout.worker_steps import Delivery, Done, Failed, HandBack
 from fanfold.follows import density, ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import EdgePage, Read

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold.fanout.backlog import Resume
-from fanfold.fanout.policy import max_stragglers_of
 from fanfold.fanout.segments import MAX_SEGMENTS
+from fanfold.fanout.worker_steps import max_stragglers_of
 from fanfold.follows import ring
 
 # Where a worker can stop: on the ring, or behind a whole segment.

@@ -7,9 +7,9 @@ from typing import Any
 
 from fanfold.aws.connections import Connections
 from fanfold.aws.curl import Client
-from fanfold.fanout.policy import Send
 from fanfold.fanout.transport.curl_transport import CurlTransport
 from fanfold.fanout.transport.loop import Call, Finished, Job
+from fanfold.fanout.worker_steps import Send
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring import edge
 from fanfold.follows.ring_reader import Read

@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
-from fanfold.fanout.policy import Send
 from fanfold.fanout.transport.loop import CONNECTIONS, Call, Finished
+from fanfold.fanout.worker_steps import Send
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import EdgePage

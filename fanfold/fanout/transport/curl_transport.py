@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from fanfold.aws.answers import Lost, decode, encode
 from fanfold.aws.connections import Connections, Ended
-from fanfold.fanout.policy import Send
 from fanfold.fanout.transport.loop import Call, Finished
+from fanfold.fanout.worker_steps import Send
 from fanfold.follows.edges_table import EdgesTable, page_of
 from fanfold.follows.ring import POSITION_DIGITS
 from fanfold.follows.ring_reader import EdgePage

@@ -16,7 +16,7 @@ from fanfold import clock
 from fanfold.aws.retries import is_throttle, is_transient
 from fanfold.errors import TryLater
 from fanfold.fanout.pacing import MAX_IN_FLIGHT
-from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, Send, Wait
+from fanfold.fanout.worker_steps import Delivery, Done, Failed, HandBack, Send, Wait
 from fanfold.follows.ring_reader import MAX_READS, EdgePage, Read
 from fanfold.timeline.entries import Entry
 

@@ -11,10 +11,10 @@ from fanfold import clock, names, times
 from fanfold.aws.items import text
 from fanfold.fanout.deliver import HAND_BACK_SECONDS
 from fanfold.fanout.pacing import Pace
-from fanfold.fanout.policy import Delivery, Done
 from fanfold.fanout.row import DELIVERING
 from fanfold.fanout.segments import count_for, segment_range
 from fanfold.fanout.transport.loop import run
+from fanfold.fanout.worker_steps import Delivery, Done
 from fanfold.follows import density
 from fanfold.messages import DeliverSegment
 from fanfold.names import POSTS

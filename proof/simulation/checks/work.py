@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fanfold import names
 from fanfold.aws.items import get_text
-from fanfold.fanout import policy
+from fanfold.fanout import worker_steps
 from fanfold.fanout.row import ABANDONED, COMPLETE
 from proof.simulation.checks.evidence import Evidence
 
@@ -103,7 +103,7 @@ def stragglers_have_nobody_written_again(found: Evidence) -> Iterator[str]:
         world.faults.injected.keys() <= {"hot", "skewed", "conflict", "apart"}
         and not found.may_be_sent_twice()
     )
-    if not is_alone or stragglers > policy.MAX_STRAGGLERS:
+    if not is_alone or stragglers > worker_steps.MAX_STRAGGLERS:
         return
     entries = len(found.entries.keys() - found.only_filled)
     written = world.meter.of(names.TIMELINES.name) - sum(world.observer.filled.values())

@@ -12,8 +12,8 @@ from random import Random
 from typing import Any, TypeAlias
 
 from fanfold.aws.retries import CALL, is_throttle
-from fanfold.fanout.policy import Send
 from fanfold.fanout.transport.loop import Call, Finished
+from fanfold.fanout.worker_steps import Send
 from fanfold.follows import ring
 from fanfold.follows.ring_reader import EdgePage, Read
 from fanfold.timeline.entries import Entry

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from fanfold import names
 from fanfold.aws.queues import WorkQueue
 from fanfold.budgets import Budget
-from fanfold.fanout.policy import Delivery
 from fanfold.fanout.transport import loop
 from fanfold.fanout.transport.loop import Job
+from fanfold.fanout.worker_steps import Delivery
 from fanfold.timeline.entries import Entry
 from proof.model.dynamodb import client as dynamodb
 from proof.model.dynamodb.capacity import WRITE, Limits, Meter, Resource, Throttle

@@ -14,9 +14,9 @@ from fanfold import clock
 from fanfold.aws import curl
 from fanfold.aws.connections import DYNAMODB, Connections
 from fanfold.fanout.pacing import Pace
-from fanfold.fanout.policy import Delivery, Done
 from fanfold.fanout.transport.curl_transport import CurlTransport
 from fanfold.fanout.transport.loop import Transport, run
+from fanfold.fanout.worker_steps import Delivery, Done
 from fanfold.follows import ring
 from fanfold.ids import sort_key
 from fanfold.timeline.entries import Entry

@@ -26,7 +26,7 @@ from fanfold.aws import boto, connections, curl, threads
 from fanfold.aws.connections import DYNAMODB, LAMBDA, SQS
 from fanfold.aws.retries import CALL
 from fanfold.errors import TooManyRequests
-from fanfold.fanout import backlog, batch_retries, deliver, plan, policy, segments
+from fanfold.fanout import backlog, batch_retries, deliver, plan, segments, worker_steps
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.transport import boto3_transport
 from fanfold.follows import density, edges_table, levels, ring_reader, sharding
@@ -297,7 +297,7 @@ def installed() -> Iterator[None]:
         (edges_table, "PAGE_EDGES", 3),
         (backlog, "MAX_PUTS", MAX_PUTS),
         (batch_retries, "MAX_PUTS", MAX_PUTS),
-        (policy, "MAX_STRAGGLERS", 2),
+        (worker_steps, "MAX_STRAGGLERS", 2),
         # A question is not all that is pending, and a run does not see all that is open.
         (remedy, "QUESTION_SEGMENTS", 2),
         (sweep, "QUESTION_SEGMENTS", 2),
@@ -317,7 +317,7 @@ def installed() -> Iterator[None]:
         (levels, "SAMPLE", 1),
         (levels, "WAIT_SECONDS", (0.5, 1.0)),
         *(
-            (module, "Delivery", partial(policy.Delivery, max_in_flight=MAX_IN_FLIGHT))
+            (module, "Delivery", partial(worker_steps.Delivery, max_in_flight=MAX_IN_FLIGHT))
             for module in (deliver, plan)
         ),
     ]

@@ -1,4 +1,4 @@
-"""The policy of DELIVER: pure, without I/O. It hears what happened and says what to do next.
+"""The policy of DELIVER: what a worker does next, after what has happened. Pure, without I/O.
 
 A transport makes the calls; the loop between the two is in transport/loop.py. The loop is always
 

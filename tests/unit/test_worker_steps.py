@@ -28,7 +28,6 @@ from fanfold.fanout.policy import (
     Wait,
     max_stragglers_of,
 )
-from fanfold.fanout.segments import segment_range
 from fanfold.follows import ring
 from fanfold.follows.ring import follower_of, position_of
 from fanfold.follows.ring_reader import EdgePage, Read
