@@ -14,7 +14,7 @@ from fanfold.follows.sharding import NotGrown, Shards
 from functions._worker import logger
 
 if TYPE_CHECKING:
-    from fanfold.channels.delivery import Choice
+    from fanfold.channels.promotion import Choice
 
 # A line is printed in two writes, which those of another thread could come between.
 _one_at_a_time = Lock()
@@ -48,7 +48,7 @@ def report_growth(publisher_id: str, what: Shards | NotGrown) -> None:
 
 def report_choice(publisher_id: str, followers: int, choice: Choice) -> None:
     """Log that a publisher got a channel, or that there was no room for one, and count that."""
-    from fanfold.channels.delivery import Choice  # PLAN alone loads channels
+    from fanfold.channels.promotion import Choice  # PLAN alone loads channels
 
     if choice is Choice.REFUSE:
         logger.warning(

@@ -1,4 +1,4 @@
-"""Which posts go into their publisher's channel, and how they get there.
+"""How a post gets into its publisher's channel.
 
 A post in a channel is one entry, whatever the number of followers. Three steps, in this order: the
 entry is put into the channel; the head says that something was put there; PLAN completes the
@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from fanfold.channels.head import Head
 from fanfold.channels.known_head import KnownHead
+from fanfold.channels.promotion import Choice, choose
 from fanfold.channels.put import put
 from fanfold.errors import TryLater
 from fanfold.timeline.entries import Entries, Entry
@@ -27,28 +27,6 @@ DECISIONS = 5
 # Followers to whom a post is pushed rather than made wait minutes for a head that cannot be read:
 # those of one segment, who cost half a cent.
 PUSHED_UNSEEN = 5_000
-
-
-class Choice(Enum):
-    """What becomes of a post."""
-
-    PUSH = auto()  # to the timeline of each follower
-    JOIN = auto()  # into the channel that its publisher has
-    PROMOTE = auto()  # likewise, once its publisher has one
-    REFUSE = auto()  # pushed, for want of room for another channel
-
-
-def choose(head: Head, publisher_id: str, followers: int, *, threshold: int) -> Choice:
-    """Where a post of this publisher goes, who has about so many followers.
-
-    A `threshold` of 0 gives nobody a channel.
-    """
-    channel = head.of(publisher_id)
-    if channel is not None:
-        return Choice.JOIN if channel.is_active else Choice.PUSH  # a person has demoted it
-    if not threshold or followers < threshold:
-        return Choice.PUSH
-    return Choice.REFUSE if head.is_full else Choice.PROMOTE
 
 
 @dataclass(frozen=True)

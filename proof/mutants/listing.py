@@ -54,6 +54,7 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/channels/delivery": ((), ("channel_delivery",)),
     "fanfold/channels/following": ((), ("channels_follow", "channels_read")),
     "fanfold/channels/parts": (("channel_parts",), ("channels_read",)),
+    "fanfold/channels/promotion": ((), ("channel_delivery",)),
     "fanfold/channels/windows": (("channel_parts",), ("channels_read",)),
     "fanfold/timeline/visibility": (("paging",), ("marks", "unread", "channels_read")),
     "fanfold/timeline/unread": ((), ("unread", "marker")),
@@ -128,10 +129,8 @@ MODULES = (
             "visibility",
         )
     ),
-    *(
-        f"fanfold/channels/{name}.py"
-        for name in ("cleanup", "delivery", "following", "parts", "reading", "union", "windows")
-    ),
+    *(f"fanfold/channels/{name}.py" for name in ("cleanup", "delivery", "following", "parts")),
+    *(f"fanfold/channels/{name}.py" for name in ("promotion", "reading", "union", "windows")),
     *(f"fanfold/aws/{name}.py" for name in ("dead_letters", "dynamodb", "queues", "retries")),
     "fanfold/json_text.py",
     "fanfold/messages.py",

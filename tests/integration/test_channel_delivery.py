@@ -12,9 +12,9 @@ import pytest
 from fanfold import names
 from fanfold.aws.retries import BATCH
 from fanfold.channels import delivery
-from fanfold.channels.delivery import Choice
 from fanfold.channels.head import MOST, Channel, Head, partition_of
 from fanfold.channels.head_table import HeadTable
+from fanfold.channels.promotion import Choice
 from fanfold.follows.density import Estimate, Sample
 from fanfold.timeline.entries import Entries
 from tests.integration.test_one_hop import order, published, waiting

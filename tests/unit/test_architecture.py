@@ -53,6 +53,7 @@ DECISIONS = (
     "fanfold.aws.senders",
     "fanfold.channels.head",
     "fanfold.channels.parts",
+    "fanfold.channels.promotion",
     "fanfold.timeline.late",
     "fanfold.timeline.marks",
     "fanfold.timeline.paging",
