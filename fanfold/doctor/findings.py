@@ -17,10 +17,6 @@ from fanfold.timeline.marks import Reader
 
 # Differences and unreadable items that a report lists; it counts all of them.
 EXAMPLES = 100
-# The share of the edges read that a repair takes away without being told how many: on a sound stack
-# next to none are orphaned, and beside a table of follows that is empty or behind most of them are.
-# Unfollows that it would undo count as well.
-MOST_TAKEN = 0.05
 
 Pair: TypeAlias = tuple[str, str]  # user, publisher
 Placements: TypeAlias = dict[int, int]  # the version of one relation's edge at each level
@@ -167,11 +163,6 @@ class Report:
     def left(self) -> int:
         """Differences that are not repaired."""
         return self.found.total() - self.repaired.total()
-
-    def takes_too_much(self, expected: int | None) -> bool:
-        """Whether a repair would take away more than is `expected`, or than can be without that."""
-        most = self.edges * MOST_TAKEN if expected is None else expected
-        return self.taken_away > most
 
     @property
     def repairable(self) -> int:

@@ -12,13 +12,24 @@ from dataclasses import dataclass
 from fanfold import clock
 from fanfold.aws.items import expressions, number, text
 from fanfold.aws.retries import is_transient
-from fanfold.doctor.findings import Snapshot
+from fanfold.doctor.findings import Report, Snapshot
 from fanfold.doctor.scan import Records
 from fanfold.errors import TryLater
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import row_key
 from fanfold.follows.relation import UNFOLLOWED, Follow
 from fanfold.names import EXPIRES_AT
+
+# The share of the edges read that a repair takes away without being told how many: on a sound stack
+# next to none are orphaned, and beside a table of follows that is empty or behind most of them are.
+# Unfollows that it would undo count as well.
+MOST_TAKEN = 0.05
+
+
+def takes_too_much(report: Report, expected: int | None) -> bool:
+    """Whether a repair would take away more than is `expected`, or than can be without that."""
+    most = report.edges * MOST_TAKEN if expected is None else expected
+    return report.taken_away > most
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold.doctor.channels import ChannelRecords
 from fanfold.doctor.examine import Doctor, Phase
-from fanfold.doctor.findings import MOST_TAKEN, Report
+from fanfold.doctor.findings import Report
 from fanfold.doctor.recheck import Recheck
-from fanfold.doctor.repair import Repair
+from fanfold.doctor.repair import MOST_TAKEN, Repair, takes_too_much
 from fanfold.doctor.scan import Records
 from fanfold.errors import FanfoldError
 from fanfold_cli import kept_file
@@ -107,7 +107,7 @@ def doctor(
             with kept_file.writing(file, place=deployment.place) as write_line:
                 noting = replace(examining, set_aside=partial(taken_away.write, write_line))
                 _go_through(noting.examine(publisher))
-                if report.takes_too_much(expect):
+                if takes_too_much(report, expect):
                     _show(report, as_json=as_json)
                     raise ExpectedError(doctor_report.refusal(report, scope))
             if report.taken_away:
