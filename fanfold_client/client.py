@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import urllib3
 
 from fanfold import answers, clock, contract, json_text
-from fanfold_client import checks, requests
+from fanfold_client import checks, retries
 from fanfold_client.connections import pool_for
 from fanfold_client.errors import Failed
 
@@ -38,7 +38,7 @@ class Fanfold:
     def __post_init__(self) -> None:
         self._address = checks.checked_url(self.url)
         pool = self.pool or pool_for(self.url)
-        self._sender = requests.Sender(pool, self.token, self.loads, self.on_retry, self.seconds)
+        self._sender = retries.Sender(pool, self.token, self.loads, self.on_retry, self.seconds)
 
     def publish(
         self, body: dict[str, Any] | None = None, *, published_at: str | None = None, key: str = ""
@@ -133,7 +133,7 @@ class Fanfold:
             headers["content-type"] = "application/json"
         if route is contract.EDIT_POST:
             headers[contract.REQUEST_AGE] = "0"  # then each attempt says its own
-        request = requests.Request(route.method, url, body, headers)
+        request = retries.Request(route.method, url, body, headers)
         return self._sender.answer(request, None if route.status == 204 else has)
 
 
