@@ -51,6 +51,19 @@ def to_ms(text: str, *, field: str = "published_at") -> int:
         ) from None
 
 
+def from_date_or_time(text: str, *, field: str) -> str:
+    """The text of a time of RFC 3339, or of the beginning of a date in UTC; raises `BadInput`."""
+    is_date = len(text) == len("2026-11-20")
+    try:
+        return to_text(to_ms(f"{text}T00:00:00Z" if is_date else text))
+    except BadInput:
+        raise BadInput(
+            f"'{field}' is neither a time of RFC 3339 nor a date; write it like 2026-11-20, "
+            "2026-11-20T18:00:00.123Z or 2026-11-20T20:00:00%2B02:00: "
+            "in an address, a + is sent as %2B."
+        ) from None
+
+
 @cache
 def _pattern() -> re.Pattern[str]:
     """Compiled at its first use: most cold starts of `timeline` and DELIVER do not wait for it."""

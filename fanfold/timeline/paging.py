@@ -74,26 +74,16 @@ def asked(query: Mapping[str, str], limit: int) -> Asked:
     """Read the query parameters of a page; raises `BadInput`."""
     if "before" in query and "after" in query:
         raise BadInput("Give 'before' for older entries or 'after' for newer ones, not both.")
-    since, until = (_time(query[name], name) if name in query else None for name in ("from", "to"))
+    since, until = (
+        times.from_date_or_time(query[name], field=name) if name in query else None
+        for name in ("from", "to")
+    )
     if since and until and since > until:
         raise BadInput("'from' must not be later than 'to'; exchange them.")
     before, after = (
         _cursor(query[name]) if name in query else None for name in ("before", "after")
     )
     return Asked(limit, before, after, since or "", until)
-
-
-def _time(text: str, name: str) -> str:
-    """An instant, or the beginning of a date in UTC."""
-    is_date = len(text) == len("2026-11-20")
-    try:
-        return times.to_text(times.to_ms(f"{text}T00:00:00Z" if is_date else text))
-    except BadInput:
-        raise BadInput(
-            f"'{name}' is neither a time of RFC 3339 nor a date; write it like 2026-11-20, "
-            "2026-11-20T18:00:00.123Z or 2026-11-20T20:00:00%2B02:00: "
-            "in an address, a + is sent as %2B."
-        ) from None
 
 
 def _cursor(text: str) -> Cursor:
