@@ -14,16 +14,13 @@ from urllib.parse import unquote
 from fanfold import contract, json_text
 from fanfold.aws.retries import is_transient
 from fanfold.contract import Route
-from fanfold.errors import BadInput, FanfoldError, NoRoute, NoUser, TooLarge, TryLater
-from fanfold.ids import check_id, is_id
+from fanfold.errors import BadInput, FanfoldError, NoRoute, TooLarge, TryLater
+from fanfold.ids import check_id
 from functions._logs import new_logger
+from functions._users import user_of
 
 Event = Mapping[str, Any]
 Answer = dict[str, Any]
-
-# Claims that a user may set to anything until the issuer has verified them, and the claim that says
-# so (OpenID Connect Core, 5.1).
-VERIFIED_BY = {"email": "email_verified", "phone_number": "phone_number_verified"}
 
 logger = new_logger()
 
@@ -109,7 +106,8 @@ def respond(event: Event, actions: Mapping[Route, Action], *, user_claim: str) -
         key = event.get("routeKey")
         for route, action in actions.items():
             if route.key == key:
-                request = Request(_user(event, user_claim), event)
+                claims = _object(event, "requestContext", "authorizer", "jwt", "claims")
+                request = Request(user_of(claims, user_claim), event)
                 _check_parameters(request, route)
                 return action(request)
         raise NoRoute(_no_route())
@@ -128,27 +126,6 @@ def respond(event: Event, actions: Mapping[Route, Action], *, user_claim: str) -
                 f"If it stays, tell its operators the request id {request_id}."
             )
         )
-
-
-def _user(event: Event, claim: str) -> str:
-    claims = _object(event, "requestContext", "authorizer", "jwt", "claims")
-    # Cognito's mark. Its ID tokens tell an app about its user, and carry what users may write.
-    if claims.get("token_use", "access") != "access":
-        raise NoUser("This token is not meant for an API; send the access token instead.")
-    user_id = claims.get(claim)
-    if not isinstance(user_id, str) or not is_id(user_id):
-        raise NoUser(
-            f"The token's claim '{claim}' names no user that can be an id here; "
-            "sign in again, or let the operators check the configured claim."
-        )
-    # API Gateway passes every claim as a string.
-    verified = VERIFIED_BY.get(claim)
-    if verified and str(claims.get(verified)).lower() != "true":
-        raise NoUser(
-            f"The token's claim '{claim}' counts only if '{verified}' is true beside it; verify "
-            "it with your identity provider, then sign in again."
-        )
-    return user_id
 
 
 def _object(event: Event, *path: str) -> Mapping[str, Any]:

@@ -139,7 +139,7 @@ RULES = (
     ),
     Rule(
         "functions._http",
-        ("fanfold", "aws_lambda_powertools", "functions._logs"),
+        ("fanfold", "aws_lambda_powertools", "functions._logs", "functions._users"),
         "it serves all HTTP functions",
     ),
     Rule(
@@ -149,6 +149,7 @@ RULES = (
     ),
     Rule("functions._logs", (*GROUND, "aws_lambda_powertools"), "it writes lines"),
     Rule("functions._intake", DECISIONS, "it validates, and calls nothing"),
+    Rule("functions._users", DECISIONS, "it judges claims, and calls nothing"),
     Rule(
         "infra",
         ("infra", "aws_cdk", "constructs", "jsii", "uv", *DECISIONS),
