@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from fanfold import times
 from fanfold.fanout.row import Fanout
-from fanfold.sweep.remedy import Remedy, orders_for
+from fanfold.sweep.resend import Remedy, orders_for
 
 # Rows read in one run: 10,000 read units, and about 3 s of one vCPU in boto3.
 MAX_ROWS = 10_000

@@ -21,7 +21,7 @@ from fanfold.messages import Message, PlanFanout
 from fanfold.names import BULK, EXPRESS, PUBLISH
 from fanfold.sweep import selection
 from fanfold.sweep.open_fanouts import Memory, OpenFanouts
-from fanfold.sweep.remedy import PLAN_SILENCE_SECONDS, QUESTION_SEGMENTS, Remedy, remedy_for
+from fanfold.sweep.resend import PLAN_SILENCE_SECONDS, QUESTION_SEGMENTS, Remedy, remedy_for
 from fanfold.sweep.selection import Due, Key, Oldest
 
 if TYPE_CHECKING:

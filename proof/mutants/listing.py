@@ -40,7 +40,7 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/fanout/lookup": (("lookup", "plan", "deliver"), _PIPELINE),
     "fanfold/fanout/publish": (("publishing",), _POSTS),
     "fanfold/fanout/transport": (("loop", "worker_steps", "deliver"), ("transports", "pipeline")),
-    "fanfold/sweep": (("remedy", "selection", "sweeping", "ledger"), _SWEEP),
+    "fanfold/sweep": (("resend", "selection", "sweeping", "ledger"), _SWEEP),
     "fanfold/follows": (_FOLLOWS, _FOLLOW),
     "fanfold/follows/backfill": (("backfill_passes", "backfill"), ("backfill",)),
     "fanfold/follows/density": (("followers", "plan", "density"), ()),
@@ -91,7 +91,7 @@ MODULES = (
             "transport/loop",
         )
     ),
-    *(f"fanfold/sweep/{name}.py" for name in ("selection", "open_fanouts", "remedy", "sweep")),
+    *(f"fanfold/sweep/{name}.py" for name in ("selection", "open_fanouts", "resend", "sweep")),
     *(
         f"fanfold/follows/{name}.py"
         for name in (

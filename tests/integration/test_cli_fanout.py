@@ -18,7 +18,7 @@ from fanfold.fanout.publish import NewPost
 from fanfold.fanout.row import Fanout
 from fanfold.stores import Stores
 from fanfold.sweep.open_fanouts import OpenFanouts
-from fanfold.sweep.remedy import SILENCE_SECONDS
+from fanfold.sweep.resend import SILENCE_SECONDS
 from fanfold.sweep.selection import Key
 from fanfold_cli.deliveries.fanouts import age
 from tests.commands import Patched, run, throttled

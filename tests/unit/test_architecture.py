@@ -68,7 +68,7 @@ DECISIONS = (
     "fanfold.fanout.worker_steps",
     "fanfold.fanout.batch_retries",
     "fanfold.fanout.segments",
-    "fanfold.sweep.remedy",
+    "fanfold.sweep.resend",
     "fanfold.sweep.selection",
 )
 SHARED = tuple(f"functions.{path.stem}" for path in sorted((ROOT / "functions").glob("_[!_]*.py")))

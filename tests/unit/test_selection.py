@@ -9,7 +9,7 @@ import pytest
 from fanfold import times
 from fanfold.fanout.row import DELIVERING, STALLED, Fanout, accepted_at, is_large
 from fanfold.sweep import selection
-from fanfold.sweep.remedy import Remedy
+from fanfold.sweep.resend import Remedy
 from fanfold.sweep.selection import Due, Key, Oldest, next_ids, oldest, within_caps
 
 NOW = 1_795_197_600_000

@@ -31,7 +31,7 @@ from fanfold.fanout.pacing import Pace
 from fanfold.fanout.transport import boto3_transport
 from fanfold.follows import density, edges_table, levels, ring_reader, sharding
 from fanfold.settings import Settings
-from fanfold.sweep import remedy, selection, sweep
+from fanfold.sweep import resend, selection, sweep
 from fanfold.timeline import marks
 from proof.model.lambda_events import Context
 from proof.model.sqs.messages import ACCOUNT
@@ -188,7 +188,7 @@ class Lambdas:
         A run is gone on with, and then an invocation may be in the middle of a call.
         """
         batch_retries.RETRY_ENTRIES = running.world.retry_entries
-        remedy.LONGEST_WAIT_SECONDS = running.world.longest_wait_seconds
+        resend.LONGEST_WAIT_SECONDS = running.world.longest_wait_seconds
         deliver.MAX_HOPS = running.world.max_hops
         density.SAMPLE_EDGES = running.world.sample_edges
         plan.ONE_HOP_SECONDS = running.world.one_hop_seconds
@@ -299,7 +299,7 @@ def installed() -> Iterator[None]:
         (batch_retries, "MAX_PUTS", MAX_PUTS),
         (worker_steps, "MAX_STRAGGLERS", 2),
         # A question is not all that is pending, and a run does not see all that is open.
-        (remedy, "QUESTION_SEGMENTS", 2),
+        (resend, "QUESTION_SEGMENTS", 2),
         (sweep, "QUESTION_SEGMENTS", 2),
         (selection, "MAX_ROWS", 3),
         (selection, "MAX_PLAN_ORDERS", 2),
@@ -308,7 +308,7 @@ def installed() -> Iterator[None]:
         (density, "SAMPLE_EDGES", density.SAMPLE_EDGES),
         (plan, "ONE_HOP_SECONDS", plan.ONE_HOP_SECONDS),
         (batch_retries, "RETRY_ENTRIES", batch_retries.RETRY_ENTRIES),
-        (remedy, "LONGEST_WAIT_SECONDS", remedy.LONGEST_WAIT_SECONDS),
+        (resend, "LONGEST_WAIT_SECONDS", resend.LONGEST_WAIT_SECONDS),
         (deliver, "MAX_HOPS", deliver.MAX_HOPS),
         (marks, "MAX_HIDDEN", marks.MAX_HIDDEN),
         (marks, "MAX_MUTED", marks.MAX_MUTED),
