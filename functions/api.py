@@ -17,8 +17,8 @@ from fanfold.follows.followers import Followers
 from fanfold.ids import ref_id_for, split_sort_key
 from fanfold.settings import Settings
 from fanfold.stores import Stores
-from fanfold.timeline.marker import Marking
 from fanfold.timeline.mutes import Mutes
+from fanfold.timeline.read_marker import Marking
 from functions import _clients, _wiring
 from functions._http import Answer, Event, Request, answer, logger, respond
 from functions._intake import (
