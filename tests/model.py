@@ -25,8 +25,8 @@ from moto import mock_aws
 
 from fanfold import clock, names
 from fanfold.aws import curl, retries
-from fanfold.aws.answers import encode, refusal, refused
 from fanfold.aws.connections import DYNAMODB, LAMBDA, OK, SQS, Connections, Ended, Service
+from fanfold.aws.json_protocol import encode, refusal, refused
 from fanfold.fanout.transport.loop import Call
 from proof.model.dynamodb import client as of_dynamodb
 from proof.model.dynamodb.database import Database

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from fanfold import clock
 from fanfold.aws import retries
-from fanfold.aws.answers import Lost, refused
 from fanfold.aws.environment import OF_LIBRARIES, Credentials, ca_bundle, endpoint, region
+from fanfold.aws.json_protocol import Lost, refused
 
 # libcurl and OpenSSL read these when they are loaded, whatever their callers set.
 for _name in OF_LIBRARIES:

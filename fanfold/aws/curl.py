@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from fanfold import clock
 from fanfold.aws import retries
-from fanfold.aws.answers import Exceptions, decode, encode
 from fanfold.aws.connections import DYNAMODB, LAMBDA, SQS, Connections, OfThreads, Service
+from fanfold.aws.json_protocol import Exceptions, decode, encode
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -10,7 +10,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from fanfold.aws.answers import Refused
+from fanfold.aws.json_protocol import Refused
 from proof.model.dynamodb.values import number_text
 from tests.compat.calls import Call
 

@@ -18,7 +18,7 @@ import pytest
 from botocore.exceptions import ClientError, ParamValidationError, ReadTimeoutError
 
 from fanfold import names
-from fanfold.aws.answers import Lost, refused
+from fanfold.aws.json_protocol import Lost, refused
 from fanfold.errors import BadInput
 from functions._logs import new_logger, shown
 from proof.simulation.world.function_modules import imported_anew

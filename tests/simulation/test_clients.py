@@ -12,10 +12,10 @@ from botocore.exceptions import (
 from botocore.retries.standard import RetryContext, StandardRetryConditions
 
 from fanfold import names
-from fanfold.aws import answers, boto
-from fanfold.aws.answers import Lost
+from fanfold.aws import boto
 from fanfold.aws.connections import DYNAMODB, Ended
 from fanfold.aws.items import text
+from fanfold.aws.json_protocol import Lost, decode, encode, refusal
 from proof.model.errors import Refused, client_error
 from proof.simulation.clients import requests
 from proof.simulation.faults.faults import BELATED_SECONDS, LATE_SECONDS
@@ -46,7 +46,7 @@ def result_of(world: World, act: Callable[[], Any]) -> Any:
 
 
 def body(**request: Any) -> bytes:
-    return answers.encode(request)
+    return encode(request)
 
 
 def put_of(user: str) -> bytes:
@@ -87,11 +87,11 @@ def test_a_call_may_be_lost_or_garbled_before_or_after_its_effect(world: World, 
 
     results = result_of(world, act)
     assert any(isinstance(result, Lost) for result in results)
-    assert any(isinstance(result, answers.refusal("InternalServerError")) for result in results)
-    assert any(isinstance(result, answers.refusal("500")) for result in results)  # a proxy's page
+    assert any(isinstance(result, refusal("InternalServerError")) for result in results)
+    assert any(isinstance(result, refusal("500")) for result in results)  # a proxy's page
     for garbled in {result for result in results if isinstance(result, bytes)} | {b""}:
         with pytest.raises(Lost):
-            answers.decode("BatchWriteItem", garbled)
+            decode("BatchWriteItem", garbled)
     assert len(world.rows(names.TIMELINES)) == (60 if fault == "unanswered" else 0)
 
 

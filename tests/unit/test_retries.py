@@ -15,7 +15,7 @@ from botocore.exceptions import (
 
 from fanfold import names
 from fanfold.aws import boto, retries
-from fanfold.aws.answers import Lost, Refused
+from fanfold.aws.json_protocol import Lost, Refused
 from fanfold.aws.retries import SLOWEST_CALL_SECONDS, is_throttle, is_transient, throttling_reasons
 from fanfold.errors import BadInput, Unsent
 

@@ -19,6 +19,7 @@ from fanfold.aws import answers, retries
 from fanfold.aws.answers import Lost, Refused, refusal
 from fanfold.aws.connections import DYNAMODB, Connections
 from fanfold.aws.curl import Client
+from fanfold.aws.json_protocol import Lost, Refused, refusal
 from fanfold.aws.retries import is_throttle, is_transient, throttling_reasons
 from tests.wire.conftest import Certificates, certificates, connections_to, environment
 from tests.wire.deliveries import WAYS, by_client
@@ -257,7 +258,7 @@ def test_an_error_has_the_whole_answer_of_the_service(server: Server) -> None:
 def test_an_errors_code_and_message_are_found_in_each_spelling(
     content: Any, code: str, message: str
 ) -> None:
-    error = answers.refused("GetItem", 400, json.dumps(content).encode())
+    error = json_protocol.refused("GetItem", 400, json.dumps(content).encode())
     assert error.response["Error"] == {"Code": code, "Message": message}
 
 
@@ -269,7 +270,7 @@ def test_an_errors_code_and_message_are_found_in_each_spelling(
     ).map(lambda value: json.dumps(value).encode())
 )
 def test_an_error_without_a_code_has_its_http_status_as_code(body: bytes) -> None:
-    error = answers.refused("GetItem", 418, body)
+    error = json_protocol.refused("GetItem", 418, body)
     assert error.response["Error"]["Code"] == "418"
     assert not is_transient(error)
 

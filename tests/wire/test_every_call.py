@@ -15,6 +15,7 @@ from fanfold.aws.connections import DYNAMODB, LAMBDA, Connections, OfThreads
 from fanfold.aws.curl import Client
 from fanfold.aws.dynamodb import transact
 from fanfold.aws.event_sources import EventSourceMappings
+from fanfold.aws.json_protocol import refusal
 from fanfold.aws.retries import is_throttle, is_transient
 from tests.wire.conftest import connections_to, environment
 from tests.wire.server import CLOSE, SILENCE, Call, Reply, Server, reply

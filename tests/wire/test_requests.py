@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold.aws.answers import encode
 from fanfold.aws.connections import DYNAMODB, SQS, Connections
 from fanfold.aws.curl import Client
+from fanfold.aws.json_protocol import encode
 from fanfold.fanout.transport.curl_transport import ALL_WRITTEN, Body
 from fanfold.timeline.entries import Entries, Entry
 from tests.wire.conftest import environment

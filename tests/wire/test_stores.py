@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from fanfold.aws.answers import encode
 from fanfold.aws.connections import DYNAMODB, Connections
 from fanfold.aws.curl import Client
+from fanfold.aws.json_protocol import encode
 from proof.model.endpoint import answering_from, serving
 from tests.compat import engines
 from tests.compat.test_agreement import OF_STORES, record

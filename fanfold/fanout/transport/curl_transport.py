@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from fanfold.aws.answers import Lost, decode, encode
 from fanfold.aws.connections import Connections, Ended
+from fanfold.aws.json_protocol import Lost, decode, encode
 from fanfold.fanout.transport.loop import Call, Finished
 from fanfold.fanout.worker_steps import Send
 from fanfold.follows.edges_table import EdgesTable, page_of

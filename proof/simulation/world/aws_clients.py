@@ -21,8 +21,8 @@ from botocore.exceptions import (
 )
 
 from fanfold import clock
-from fanfold.aws.answers import Lost, encode, refused
 from fanfold.aws.connections import Connections, Ended, Service
+from fanfold.aws.json_protocol import Lost, encode, refused
 from fanfold.aws.retries import is_throttle, is_transient
 from fanfold.fanout.transport.boto3_transport import Boto3Transport, ThreadedCalls
 from fanfold.fanout.transport.loop import Call, Finished
