@@ -9,7 +9,7 @@ from fanfold import names
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.timeline.unread import UnreadCount
 from proof.simulation.checks import backfills
-from proof.simulation.checks.reading import markers, shown
+from proof.simulation.checks.reading import markers, shown_publishers
 from proof.simulation.clients import reader_requests, requests
 from proof.simulation.clients.history import BackfillPass
 from proof.simulation.clients.readers import MUTED, Listing, Marking
@@ -29,7 +29,7 @@ from tests.simulation.spoilings import (
 LATE, EARLY = "2026-11-20T19:00:00.000Z#late", "2026-11-20T17:00:00.000Z#early"
 
 
-@spoils(shown.readers_are_shown_whom_they_follow, "By a page, eve follows p0")
+@spoils(shown_publishers.readers_are_shown_whom_they_follow, "By a page, eve follows p0")
 def a_mark_that_is_gone(world: World) -> None:
     acting(world, "eve", lambda: requests.relate(world, "unfollow", "eve", PUBLISHER))
     (row,) = [row for row in world.rows(names.READERS) if row["user_id"]["S"] == "eve"]
@@ -48,14 +48,14 @@ def _muted(world: World) -> None:
     acting(world, "ann", lambda: reader_requests.mute(world, "mute", "ann", PUBLISHER))
 
 
-@spoils(shown.readers_are_shown_whom_they_follow, "By a page, ann has not muted p0")
+@spoils(shown_publishers.readers_are_shown_whom_they_follow, "By a page, ann has not muted p0")
 def a_mute_that_is_gone(world: World) -> None:
     _muted(world)
     changed(world, names.READERS, {"user_id": "ann"}, muted=None)
 
 
 spoil_for(
-    shown.readers_are_shown_whom_they_follow,
+    shown_publishers.readers_are_shown_whom_they_follow,
     {
         "By a page, ann does not follow p0": lambda _: with_newest(lambda _found: []),
         f"posts of {PUBLISHER} at once, but not {POST}": lambda _: with_newest(
@@ -69,13 +69,13 @@ spoil_for(
 )
 
 
-@spoils(shown.mutes_are_bounded, "ann has muted 1 publishers, of 0 at most")
+@spoils(shown_publishers.mutes_are_bounded, "ann has muted 1 publishers, of 0 at most")
 def more_mutes_than_there_is_room_for(world: World) -> None:
     _muted(world)
     world.max_muted = 0
 
 
-@spoils(shown.mutes_are_bounded, "ann may not mute p0, beside 0 others")
+@spoils(shown_publishers.mutes_are_bounded, "ann may not mute p0, beside 0 others")
 def a_mute_that_is_refused_without_reason(world: World) -> None:
     _muted(world)
     (mute,) = world.history.of("mute")

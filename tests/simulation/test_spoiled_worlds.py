@@ -45,7 +45,7 @@ from proof.simulation.checks import (
     weeks,
     work,
 )
-from proof.simulation.checks.reading import timelines, upwards
+from proof.simulation.checks.reading import shown_posts, upwards
 from proof.simulation.clients import climbs, requests
 from proof.simulation.clients.edits import Edit
 from proof.simulation.clients.history import Page, PostRead
@@ -110,7 +110,7 @@ ANOTHER = text('{"title":"another"}')
 # Entries
 
 
-@spoils(timelines.posts_are_shown_as_they_were_sent, "which nobody has published")
+@spoils(shown_posts.posts_are_shown_as_they_were_sent, "which nobody has published")
 def a_post_that_nobody_published(world: World) -> None:
     entry(world, "ann", POST, sort_key=NOBODYS)
     like = world.row(names.POSTS, keyed({"ref_id": POST}))
@@ -422,7 +422,7 @@ spoil_for(
 # What readers are shown
 
 
-@spoils(timelines.every_reading_shows_what_it_should, "sees posts out of order")
+@spoils(shown_posts.every_reading_shows_what_it_should, "sees posts out of order")
 def a_reader_who_is_shown_the_oldest_first(world: World) -> Any:
     page = read.Reading.page
 
@@ -433,8 +433,8 @@ def a_reader_who_is_shown_the_oldest_first(world: World) -> Any:
     return patch.object(read.Reading, "page", wrong)
 
 
-@spoils(timelines.every_reading_shows_what_it_should, "which was retracted seconds before")
-@spoils(timelines.timelines_show_what_they_should, "sees retracted posts")
+@spoils(shown_posts.every_reading_shows_what_it_should, "which was retracted seconds before")
+@spoils(shown_posts.timelines_show_what_they_should, "sees retracted posts")
 def a_reader_who_is_shown_what_was_retracted(world: World) -> Any:
     def show(_self: Any, entries: Any, _max_posts: int) -> Shown:
         return Shown(
@@ -444,7 +444,7 @@ def a_reader_who_is_shown_what_was_retracted(world: World) -> Any:
     return patch.object(read.Hydration, "show", show)
 
 
-@spoils(timelines.every_reading_shows_what_it_should, "which was retracted seconds before")
+@spoils(shown_posts.every_reading_shows_what_it_should, "which was retracted seconds before")
 def a_post_that_is_shown_until_it_is_retracted_again(world: World) -> None:
     world.clock.advance(10.0)
     with patch.object(read, "_content", lambda _post, _entry: {"body": None}):
@@ -464,7 +464,7 @@ def _read(reader: str, **otherwise: Any) -> Spoil:
 
 
 spoil_for(
-    timelines.every_reading_shows_what_it_should,
+    shown_posts.every_reading_shows_what_it_should,
     {
         "sees a post twice": lambda _: with_newest(lambda found: [*found[:1], *found]),
         "and has no entry of it": _read("zoe", user="zoe"),
@@ -472,11 +472,11 @@ spoil_for(
     },
 )
 spoil_for(
-    timelines.posts_are_shown_as_they_were_sent,
+    shown_posts.posts_are_shown_as_they_were_sent,
     {"with another body": partial(post, ref_id=POST, body=ANOTHER)},
 )
 spoil_for(
-    timelines.timelines_show_what_they_should,
+    shown_posts.timelines_show_what_they_should,
     {"has entries that are not shown": lambda _: with_newest(lambda _found: [])},
 )
 

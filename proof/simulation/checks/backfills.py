@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fanfold import names
 from fanfold.follows.backfill import OUTBOX_LAG_MS
 from proof.simulation.checks.evidence import ROUNDING_MS, Evidence
-from proof.simulation.checks.reading.shown import follow_requests, is_excused
+from proof.simulation.checks.reading.shown_publishers import follow_requests, is_excused
 from proof.simulation.clients.history import BackfillPass
 from proof.simulation.faults.faults import MAX_SKEW_MS
 from proof.simulation.oracle.follows import surely

@@ -8,7 +8,7 @@ from typing import Any
 from fanfold import times
 from fanfold.fanout.row import ABANDONED
 from proof.simulation.checks.evidence import Evidence
-from proof.simulation.checks.reading.timelines import GONE_SECONDS
+from proof.simulation.checks.reading.shown_posts import GONE_SECONDS
 
 # For so long after its edit was answered, a post may be shown as it was (docs/api.md).
 OLD_MS = GONE_SECONDS * 1000

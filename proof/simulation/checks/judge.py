@@ -19,7 +19,7 @@ from proof.simulation.checks import (
     work,
 )
 from proof.simulation.checks.evidence import Evidence
-from proof.simulation.checks.reading import markers, shown, timelines, upwards
+from proof.simulation.checks.reading import markers, shown_posts, shown_publishers, upwards
 from proof.simulation.world.world import World
 
 Check: TypeAlias = Callable[[Evidence], Iterator[str]]
@@ -47,11 +47,11 @@ CHECKS: tuple[Check, ...] = (
     ledger.the_ledger_is_right,
     ledger.every_post_that_is_shown_is_owed_to_all,
     ledger.what_an_operator_ended_stays_ended,
-    timelines.every_reading_shows_what_it_should,
-    timelines.timelines_show_what_they_should,
-    timelines.posts_are_shown_as_they_were_sent,
-    shown.readers_are_shown_whom_they_follow,
-    shown.mutes_are_bounded,
+    shown_posts.every_reading_shows_what_it_should,
+    shown_posts.timelines_show_what_they_should,
+    shown_posts.posts_are_shown_as_they_were_sent,
+    shown_publishers.readers_are_shown_whom_they_follow,
+    shown_publishers.mutes_are_bounded,
     markers.markers_only_move_up,
     markers.what_is_unread_is_counted,
     backfills.a_new_follow_brings_the_newest_posts,

@@ -8,7 +8,7 @@ from itertools import groupby
 from fanfold import times
 from fanfold.ids import split_sort_key
 from proof.simulation.checks.evidence import ROUNDING_MS, Evidence
-from proof.simulation.checks.reading.shown import due_entries, is_excused, is_hidden
+from proof.simulation.checks.reading.shown_publishers import due_entries, is_excused, is_hidden
 from proof.simulation.clients.readers import Marking, UnreadAnswer
 
 # The most that an answer counts.

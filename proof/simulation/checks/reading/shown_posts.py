@@ -1,4 +1,4 @@
-"""What readers are shown."""
+"""Which posts readers are shown: each once, in order, as it was sent, and not once retracted."""
 
 from __future__ import annotations
 
