@@ -15,9 +15,9 @@ from fanfold.errors import BadInput
 from fanfold.settings import Settings
 from fanfold.stores import Stores
 from fanfold.timeline import paging
-from fanfold.timeline.read import Hydration, Reading
+from fanfold.timeline.post_cache import Hydration
 from fanfold.timeline.unread import UnreadCount
-from fanfold.timeline.visibility import Visibility
+from fanfold.timeline.visibility import Reading, Visibility
 from functions import _clients, _wiring
 from functions._http import Answer, Event, Request, answer, logger, respond
 

@@ -32,8 +32,8 @@ from fanfold.ids import ref_id_for
 from fanfold.settings import Settings
 from fanfold.stores import Stores
 from fanfold.timeline.entries import Entry
+from fanfold.timeline.post_cache import Hydration
 from fanfold.timeline.posts import Post
-from fanfold.timeline.read import Hydration
 from functions import _clients, _wiring
 from proof.model.lambda_events import Context, sqs_event
 from proof.simulation import stage

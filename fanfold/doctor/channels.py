@@ -19,8 +19,8 @@ from fanfold.fanout.row import CHANNEL, COMPLETE, ENTRIES_EXPIRE_AT, Fanout, fro
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.marks import Reader, among
 from fanfold.timeline.posts import Post, Posts
-from fanfold.timeline.read import shown_since
 from fanfold.timeline.readers import reader_of
+from fanfold.timeline.visibility import shown_since
 
 # DynamoDB deletes an entry after its time by its own clock.
 CLOCK_SECONDS = 600

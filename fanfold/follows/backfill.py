@@ -28,7 +28,7 @@ from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.picking import Range
 from fanfold.timeline.posts import entries_expire_at
-from fanfold.timeline.read import shown_since
+from fanfold.timeline.visibility import shown_since
 
 if TYPE_CHECKING:
     from fanfold.channels.known_head import KnownHead

@@ -11,8 +11,9 @@ from fanfold.errors import FeedClosed, NoPost
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.paging import Asked
 from fanfold.timeline.picking import Source
+from fanfold.timeline.post_cache import Hydration, shown
 from fanfold.timeline.posts import Post, Posts
-from fanfold.timeline.read import Hydration, answer, ids_alone, shown, shown_since
+from fanfold.timeline.visibility import answer, ids_alone, shown_since
 
 
 @dataclass(frozen=True)

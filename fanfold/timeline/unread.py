@@ -9,8 +9,7 @@ from fanfold.contract import MAX_UNREAD
 from fanfold.ids import split_sort_key
 from fanfold.timeline import paging
 from fanfold.timeline.paging import Asked
-from fanfold.timeline.read import ids_alone, shown_since
-from fanfold.timeline.visibility import PageFilter, Visibility
+from fanfold.timeline.visibility import PageFilter, Visibility, ids_alone, shown_since
 
 
 @dataclass(frozen=True)

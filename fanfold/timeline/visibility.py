@@ -1,17 +1,20 @@
-"""What one reader sees of a timeline: nothing of publishers they have unfollowed or muted."""
+"""What one reader sees, page by page: nothing of publishers they have unfollowed or muted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fanfold import clock, times
 from fanfold.aws.retries import STEP
 from fanfold.errors import TryLater
-from fanfold.timeline import marks
+from fanfold.ids import split_sort_key
+from fanfold.timeline import marks, paging
 from fanfold.timeline.entries import Entries, Entry, found
 from fanfold.timeline.marks import Reader
-from fanfold.timeline.picking import Range, Show, Shown, Source
+from fanfold.timeline.paging import Asked
+from fanfold.timeline.picking import Range, Show, Shown, Source, Visible
 from fanfold.timeline.readers import Readers, reader_of
 
 if TYPE_CHECKING:
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
     from fanfold.aws.items import Item
     from fanfold.aws.threads import Together
+    from fanfold.timeline.post_cache import Hydration
 
     class SharedTimelines(Protocol):  # `channels.reading`; no cold start pays for the protocol
         """What shows more on a page than the reader's own timeline, and has rows to read for it."""
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
 
         def receive(self, answer: Mapping[str, Any]) -> None: ...
 
+
+_DAY_MS = 24 * 60 * 60 * 1000
 
 # Which of these publishers a user follows, read consistently, and which could not be read.
 Followed: TypeAlias = Callable[[str, Collection[str]], tuple[set[str], set[str]]]
@@ -174,3 +180,60 @@ def _with_row(wanted: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     """The BatchGetItem that reads a row beside others, where GetItem would read it alone."""
     alone = {"Keys": [row["Key"]], "ConsistentRead": row["ConsistentRead"]}
     return {"RequestItems": {**wanted, row["TableName"]: alone}}
+
+
+def ids_alone(entries: Sequence[Entry], _max_posts: int) -> Shown:
+    """Show every entry, whatever became of its post."""
+    return Shown({each.sort_key: {} for each in entries}, len(entries), 0)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The use case behind the timeline route."""
+
+    hydration: Hydration
+    visibility: Visibility
+
+    def page(self, user_id: str, asked: Asked, *, hydrate: bool = True) -> dict[str, Any]:
+        """A page of what the user sees, with the content of each entry, or ids alone."""
+        page_filter = PageFilter(self.visibility, user_id)
+        show = self.hydration.show if hydrate else ids_alone
+        return answer(
+            page_filter.source,
+            page_filter.over(show),
+            asked,
+            retention_days=self.visibility.retention_days,
+            visible=page_filter.unmarked,
+        )
+
+
+def answer(
+    source: Source[Entry],
+    show: Show[Entry],
+    asked: Asked,
+    *,
+    retention_days: int,
+    visible: Visible[Entry] = lambda entries: entries,
+) -> dict[str, Any]:
+    """The page that is asked for, as its reader is answered; what it shows ends with the retention.
+
+    Raises `TryLater` if posts cannot be read now.
+    """
+    floor, now = shown_since(retention_days), times.to_text(clock.now_ms())
+    page = paging.page(source, show, asked, floor=floor, now=now, visible=visible)
+    return page.answer([_line(each, page.contents[each.sort_key]) for each in page.entries])
+
+
+def shown_since(retention_days: int) -> str:
+    """The time of the oldest post that is shown."""
+    return times.to_text(clock.now_ms() - retention_days * _DAY_MS)
+
+
+def _line(entry: Entry, content: Mapping[str, Any]) -> dict[str, Any]:
+    published_at, ref_id = split_sort_key(entry.sort_key)
+    return {
+        "ref_id": ref_id,
+        "publisher_id": entry.publisher_id,
+        "published_at": published_at,
+        **content,
+    }

@@ -14,8 +14,8 @@ from fanfold.channels.known_head import KnownHead
 from fanfold.channels.reading import ChannelPage, ChannelReading
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.paging import Asked
-from fanfold.timeline.read import Hydration, Reading
-from fanfold.timeline.visibility import Visibility
+from fanfold.timeline.post_cache import Hydration
+from fanfold.timeline.visibility import Reading, Visibility
 from proof.model.clock import START_MS, Clock
 from proof.model.dynamodb.capacity import READ, Meter
 from proof.model.dynamodb.tables import Hooks

@@ -30,7 +30,7 @@ from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.relation import FOLLOWED, Follow
 from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
-from fanfold.timeline import read
+from fanfold.timeline import post_cache, visibility
 from fanfold.timeline.picking import Shown
 from proof.simulation.checks import (
     alarms,
@@ -338,13 +338,13 @@ spoil_for(
 @spoils(answers.nobody_is_refused_without_reason, "failed with 500", "and nothing was in the way")
 def a_reader_whom_nothing_is_shown(world: World) -> Any:
     world.faults.injected["throttled"] += 1  # it comes again as 503
-    return patch.object(read.Reading, "page", None)
+    return patch.object(visibility.Reading, "page", None)
 
 
 @spoils(answers.nobody_is_refused_without_reason, "failed with 503", "and no call had failed")
 def a_reader_who_is_to_try_later_without_reason(world: World) -> Any:
     world.faults.injected["skewed"] += 1
-    return patch.object(read.Reading, "page", side_effect=TryLater("Later."))
+    return patch.object(visibility.Reading, "page", side_effect=TryLater("Later."))
 
 
 @spoils(posts.a_key_stands_for_one_post, "with other times than the stored ones")
@@ -424,13 +424,13 @@ spoil_for(
 
 @spoils(shown_posts.every_reading_shows_what_it_should, "sees posts out of order")
 def a_reader_who_is_shown_the_oldest_first(world: World) -> Any:
-    page = read.Reading.page
+    page = visibility.Reading.page
 
     def wrong(*arguments: Any, **more: Any) -> Any:
         found = page(*arguments, **more)
         return {**found, "entries": found["entries"][::-1]}
 
-    return patch.object(read.Reading, "page", wrong)
+    return patch.object(visibility.Reading, "page", wrong)
 
 
 @spoils(shown_posts.every_reading_shows_what_it_should, "which was retracted seconds before")
@@ -441,13 +441,13 @@ def a_reader_who_is_shown_what_was_retracted(world: World) -> Any:
             {each.sort_key: {"edited_at": None, "body": None} for each in entries}, len(entries), 0
         )
 
-    return patch.object(read.Hydration, "show", show)
+    return patch.object(post_cache.Hydration, "show", show)
 
 
 @spoils(shown_posts.every_reading_shows_what_it_should, "which was retracted seconds before")
 def a_post_that_is_shown_until_it_is_retracted_again(world: World) -> None:
     world.clock.advance(10.0)
-    with patch.object(read, "_content", lambda _post, _entry: {"body": None}):
+    with patch.object(post_cache, "_content", lambda _post, _entry: {"body": None}):
         acting(world, "ann", lambda: requests.read(world, "ann"))
     acting(world, PUBLISHER, lambda: requests.retract(world, PUBLISHER, RETRACTED))
 

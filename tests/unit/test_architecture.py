@@ -113,7 +113,7 @@ RULES = (
     Rule("fanfold.aws.curl", AWS, "it calls through connections"),
     Rule("fanfold.timeline", TIMELINE, "a timeline knows neither channels nor followers"),
     Rule("fanfold.channels", CHANNELS, "channels are timelines that many read"),
-    Rule("fanfold.timeline.read", (*AWS, "fanfold.timeline", "cachetools"), "it caches posts"),
+    Rule("fanfold.timeline.post_cache", (*TIMELINE, "cachetools"), "it caches posts"),
     Rule("fanfold.follows", FOLLOWS, "a follow does not know how a post is delivered"),
     Rule("fanfold.follows.levels", (*FOLLOWS, "cachetools"), "it caches levels"),
     Rule(

@@ -14,8 +14,8 @@ from fanfold import clock
 from fanfold.ids import split_sort_key
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.picking import MAX_POSTS
+from fanfold.timeline.post_cache import CACHE_RETRACTED, CACHE_SECONDS, Hydration
 from fanfold.timeline.posts import Post
-from fanfold.timeline.read import CACHE_RETRACTED, CACHE_SECONDS, Hydration
 
 AT = "2026-11-20T18:00:00.123Z"
 LATER = "2026-12-30T18:00:00.123Z"

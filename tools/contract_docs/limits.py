@@ -10,7 +10,7 @@ from fanfold.fanout.segments import MAX_SEGMENTS, SEGMENT_FOLLOWERS
 from fanfold.follows import backfill, density, follow, followers, follows_table
 from fanfold.messages import MAX_FIRST_SENT_MS
 from fanfold.settings import HIGHEST_LEVEL, MOST_BACKFILL, Settings
-from fanfold.timeline import marks, picking, posts, read
+from fanfold.timeline import marks, picking, post_cache, posts
 
 _DAY_SECONDS = 24 * 60 * 60
 # Each was a follow, or an unfollow that counted as one.
@@ -58,7 +58,7 @@ Every limit of the contract, and what happens at it. Written by `make documents`
 | rows read for a page of `GET /v1/following`, tombstones included | {follow.PAGE * follow.MAX_PAGES:,} | the page is short; `next` continues it |
 | reads for a page of a publisher's followers | {followers.PAGE_READS}, plus those started together with the last one | the page is short or empty; `next` continues it |
 | the exact number of a publisher's followers | up to {density.SAMPLE_EDGES - 1:,} followers, in {followers.COUNT_READS:,} write shards of all levels | an estimate with `exact: false`. Both exact and estimated numbers can be {followers.COUNT_SECONDS} seconds old |
-| time until a retraction or an edit shows | {read.CACHE_SECONDS} seconds | until then, a container that has read the post may show the old version |
+| time until a retraction or an edit shows | {post_cache.CACHE_SECONDS} seconds | until then, a container that has read the post may show the old version |
 
 ## What is kept
 

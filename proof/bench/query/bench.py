@@ -10,8 +10,8 @@ from boto3.dynamodb.conditions import Key
 
 from fanfold.stores import Stores
 from fanfold.timeline.paging import Asked
-from fanfold.timeline.read import Hydration, Reading
-from fanfold.timeline.visibility import Visibility
+from fanfold.timeline.post_cache import Hydration
+from fanfold.timeline.visibility import Reading, Visibility
 from functions import _clients as product
 from proof.bench import doors, stub_data
 from proof.bench.child import Context

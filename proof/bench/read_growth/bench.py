@@ -19,9 +19,9 @@ from fanfold.aws.threads import together
 from fanfold.timeline import marks
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.paging import Asked
+from fanfold.timeline.post_cache import Hydration
 from fanfold.timeline.posts import Post
-from fanfold.timeline.read import Hydration, Reading
-from fanfold.timeline.visibility import Visibility
+from fanfold.timeline.visibility import Reading, Visibility
 from proof.bench.figures import BenchResult, Figure, Lines, Point, Row
 from proof.bench.paired import Contestant, Paired, compare
 from proof.bench.progress import with_progress

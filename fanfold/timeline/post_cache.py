@@ -1,24 +1,21 @@
-"""Pages of a reader's own timeline, newest first, downwards and upwards."""
+"""The content of posts for pages and feeds, through a cache in the warm container."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from cachetools import LRUCache, TTLCache
 
-from fanfold import clock, times
+from fanfold import clock
 from fanfold.aws.retries import STEP
 from fanfold.errors import TryLater
 from fanfold.ids import split_sort_key
 from fanfold.json_text import Verbatim
-from fanfold.timeline import paging
 from fanfold.timeline.entries import Entry
-from fanfold.timeline.paging import Asked
-from fanfold.timeline.picking import Show, Shown, Source, Visible
+from fanfold.timeline.picking import Shown
 from fanfold.timeline.posts import Post, Posts
-from fanfold.timeline.visibility import PageFilter, Visibility
 
 # A container may show a retracted post for this long if it read the post just before, and take a
 # post for missing; documented.
@@ -27,8 +24,6 @@ CACHE_SECONDS = 5
 CACHE_POSTS = 2_000
 # Retractions are final, so they are cached for the container's life; at 250 bytes each, 5 MB.
 CACHE_RETRACTED = 20_000
-
-_DAY_MS = 24 * 60 * 60 * 1000
 
 # Cached in place of the content of an entry that is not to be shown.
 _GONE: dict[str, Any] = {}
@@ -123,60 +118,3 @@ def _content(post: Post | None, entry: Entry) -> dict[str, Any]:
 def shown(post: Post) -> dict[str, Any]:
     """What every answer with the content of a post shows of it."""
     return {"edited_at": post.edited_at or None, "body": Verbatim(post.body or "null")}
-
-
-def ids_alone(entries: Sequence[Entry], _max_posts: int) -> Shown:
-    """Show every entry, whatever became of its post."""
-    return Shown(dict.fromkeys((each.sort_key for each in entries), _GONE), len(entries), 0)
-
-
-@dataclass(frozen=True)
-class Reading:
-    """The use case behind the timeline route."""
-
-    hydration: Hydration
-    visibility: Visibility
-
-    def page(self, user_id: str, asked: Asked, *, hydrate: bool = True) -> dict[str, Any]:
-        """A page of what the user sees, with the content of each entry, or ids alone."""
-        page_filter = PageFilter(self.visibility, user_id)
-        show = self.hydration.show if hydrate else ids_alone
-        return answer(
-            page_filter.source,
-            page_filter.over(show),
-            asked,
-            retention_days=self.visibility.retention_days,
-            visible=page_filter.unmarked,
-        )
-
-
-def answer(
-    source: Source[Entry],
-    show: Show[Entry],
-    asked: Asked,
-    *,
-    retention_days: int,
-    visible: Visible[Entry] = lambda entries: entries,
-) -> dict[str, Any]:
-    """The page that is asked for, as its reader is answered; what it shows ends with the retention.
-
-    Raises `TryLater` if posts cannot be read now.
-    """
-    floor, now = shown_since(retention_days), times.to_text(clock.now_ms())
-    page = paging.page(source, show, asked, floor=floor, now=now, visible=visible)
-    return page.answer([_line(each, page.contents[each.sort_key]) for each in page.entries])
-
-
-def shown_since(retention_days: int) -> str:
-    """The time of the oldest post that is shown."""
-    return times.to_text(clock.now_ms() - retention_days * _DAY_MS)
-
-
-def _line(entry: Entry, content: Mapping[str, Any]) -> dict[str, Any]:
-    published_at, ref_id = split_sort_key(entry.sort_key)
-    return {
-        "ref_id": ref_id,
-        "publisher_id": entry.publisher_id,
-        "published_at": published_at,
-        **content,
-    }
