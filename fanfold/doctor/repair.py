@@ -28,8 +28,7 @@ MOST_TAKEN = 0.05
 
 def takes_too_much(report: Report, expected: int | None) -> bool:
     """Whether a repair would take away more than is `expected`, or than can be without that."""
-    most = report.edges * MOST_TAKEN if expected is None else expected
-    return report.taken_away > most
+    return report.taken_away > (report.edges * MOST_TAKEN if expected is None else expected)
 
 
 @dataclass(frozen=True)

@@ -60,10 +60,6 @@ def shard_key(publisher_id: str, level: int, shard: int) -> str:
     return f"{publisher_id}#{level}.{shard}"
 
 
-def publisher_of(shard_key: str) -> str:
-    return shard_key.partition("#")[0]
-
-
 def estimate(edges: int, reached: str) -> int:
     """The estimated number of edges on the ring, if `edges` lie below the position `reached`.
 

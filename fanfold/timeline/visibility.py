@@ -34,8 +34,6 @@ if TYPE_CHECKING:
         def receive(self, answer: Mapping[str, Any]) -> None: ...
 
 
-_DAY_MS = 24 * 60 * 60 * 1000
-
 # Which of these publishers a user follows, read consistently, and which could not be read.
 Followed: TypeAlias = Callable[[str, Collection[str]], tuple[set[str], set[str]]]
 
@@ -226,7 +224,7 @@ def answer(
 
 def shown_since(retention_days: int) -> str:
     """The time of the oldest post that is shown."""
-    return times.to_text(clock.now_ms() - retention_days * _DAY_MS)
+    return times.to_text(clock.now_ms() - retention_days * marks.DAY_SECONDS * 1000)
 
 
 def _line(entry: Entry, content: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from fanfold.aws.retries import is_throttle
 from fanfold.fanout.pacing import BURST_SECONDS
 from fanfold.fanout.row import COMPLETE, STALLED
 from fanfold.follows.relation import FOLLOWED
-from fanfold.follows.ring import follower_of, publisher_of
+from fanfold.follows.ring import follower_of
 from fanfold.ids import split_sort_key
 from fanfold.sweep.open_fanouts import MEMORY_ID
 from proof.model.dynamodb.capacity import Bucket
@@ -42,7 +42,7 @@ SAME_PLAN_SECONDS = 0.1
 
 def pair_of(edge: dict[str, Any]) -> Pair:
     """The user and the publisher of an edge, in DynamoDB's form."""
-    return follower_of(edge["edge"]["S"]), publisher_of(edge["shard_id"]["S"])
+    return follower_of(edge["edge"]["S"]), edge["shard_id"]["S"].partition("#")[0]
 
 
 def _is_relate(task: Task) -> bool:
