@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold.aws import answers, retries
-from fanfold.aws.answers import Lost, Refused, refusal
+from fanfold.aws import json_protocol, retries
 from fanfold.aws.connections import DYNAMODB, Connections
 from fanfold.aws.curl import Client
 from fanfold.aws.json_protocol import Lost, Refused, refusal

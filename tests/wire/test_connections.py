@@ -12,7 +12,6 @@ import pytest
 
 from fanfold.aws.connections import DYNAMODB, Connections
 from fanfold.aws.curl import Client
-from fanfold.aws.json_protocol import Lost
 from fanfold.aws.retries import AT_A_TIME
 from fanfold.fanout.transport.loop import CONNECTIONS
 from tests.wire.conftest import REGION, Certificates, environment

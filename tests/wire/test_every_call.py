@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from fanfold.aws import retries
-from fanfold.aws.answers import refusal
 from fanfold.aws.connections import DYNAMODB, LAMBDA, Connections, OfThreads
 from fanfold.aws.curl import Client
 from fanfold.aws.dynamodb import transact
