@@ -27,7 +27,7 @@ REFUSED = "400 `bad-input`; on the queue, a dead letter of kind `contract`"
 
 PAGE = f"""# Limits
 
-Every limit of the contract, and what happens at it. Written by `make documents` from the code that keeps them. [Problems](problems.md) says more about each error, [operations](operations.md) about the limits that a stage sets (`-c`).
+Every limit with its default, and what happens at it. Written by `make documents` from the code that keeps them. [Problems](problems.md) says more about each error, [settings](settings.md) about the limits that a stage sets (`-c`).
 
 ## What is sent
 
@@ -51,8 +51,8 @@ Every limit of the contract, and what happens at it. Written by `make documents`
 | a cursor | {contract.MAX_CURSOR_CHARS} characters | 400 `bad-input` |
 | work for one page whose entries are partly left out, for example retracted posts | {picking.MAX_QUERIES} queries, {picking.MAX_LOOKED_AT} entries looked at, {picking.MAX_POSTS} posts read | the page is short and has `partial: true`; its cursors continue after the last entry looked at |
 | ranges read for a page | the reader's timeline; in a stage with channels, also the channels that the reader follows (at most {head.MOST}), with at most {union.MAX_QUERIES} queries | the page is short and has `partial: true` |
-| busy containers of `timeline` in a stage with channels | about 3,000 with 64 channels, about 6,000 with fewer than 44. Each container reads the same row once a second, and DynamoDB allows 3,000 read units a second on it | pages use a copy up to {known_head.MOST_SECONDS:.0f} seconds old. On a model ([measured](../proof/bench/channels/README.md)), with 4,000 containers the copy is 3 seconds old at p99 and no page is a 503; with 10,000, 0.6 % of pages are. A cold container that cannot read the row answers 503 `try-later` |
-| time until a new post in a channel shows | {known_head.HEAD_SECONDS:.0f} second after its delivery is complete, plus the lag of an eventually consistent read of DynamoDB | until then, a container that has just read the channels may answer without the post; a later page with `after` has it |
+| busy containers of `timeline` in a stage with channels | about 3,000 with 64 channels, about 6,000 with fewer than 44. Each container reads the same row once a second, and DynamoDB allows 3,000 read units a second on it | pages use a copy up to {known_head.MOST_SECONDS:.0f} seconds old ([measured](../proof/bench/channels/README.md)). A cold container that cannot read the row answers 503 `try-later` |
+| time until a new post in a channel shows | {known_head.HEAD_SECONDS:.0f} second after its delivery is complete, plus the lag of a read of DynamoDB | a later page with `after` has it |
 | late entries that `after` finds | among the last {cursor.MAX_SEEN} entries looked at | older ones appear when that part of the timeline is read again |
 | unread entries that are counted | {contract.MAX_UNREAD}, within the bounds of a page | `more: true` |
 | rows read for a page of `GET /v1/following`, tombstones included | {follow.PAGE * follow.MAX_PAGES:,} | the page is short; `next` continues it |
@@ -79,7 +79,7 @@ Every limit of the contract, and what happens at it. Written by `make documents`
 | posts of one publisher | {Settings.publishes_per_minute} at once, and as many again in each minute (`-c publishes_per_minute=`); edits and retractions do not count | 429 `too-many-requests`, and `Retry-After` says when there is room. A message is not refused; the bulk lane delivers it |
 | new follows of one user over HTTP | {Settings.follows_per_day:,} at once, and as many again in each day (`-c follows_per_day=`); unfollows of publishers that were never followed count too | 429 `too-many-requests`, and `Retry-After` says when there is room. An unfollow is never refused, but above the limit it leaves no tombstone if there was no follow. Messages do not count |
 | tombstones of one user over HTTP | about {_TOMBSTONES:,}: the follows of {_days(follows_table.TOMBSTONE_SECONDS + _DAY_SECONDS)}; with a retention of 365 days, {_TOMBSTONES_OF_A_YEAR:,} | nothing: the limit on new follows allows no more |
-| posts that a new follow brings | the {Settings.backfill} newest (`-c backfill=`, at most {MOST_BACKFILL}); {backfill.POSTS_WHEN_LATE} if its order waited more than {backfill.LATE_MS // 1000} s | older posts are in the publisher's feed; if the publisher has a channel, all posts in the channel show at once |
+| posts that a new follow brings | the {Settings.backfill} newest (`-c backfill=`, at most {MOST_BACKFILL}); {backfill.POSTS_WHEN_LATE} if its command waited more than {backfill.LATE_MS // 1000} s | older posts are in the publisher's feed; if the publisher has a channel, all posts in the channel show at once |
 | followers of one publisher | none | a delivery has at most {MAX_SEGMENTS:,} segments; above {MAX_SEGMENTS * SEGMENT_FOLLOWERS:,} followers, segments become larger |
 | channels of a stage | none by default; {head.MOST}, active and demoted together, with `-c channel_threshold=` | further publishers get no channel: their posts are delivered to each follower, a metric counts them, and an alarm fires |
 | follows a second to one publisher | {1000 * 2**Settings.max_level:,}, after half a minute of growth (`-c max_level=`, at most {HIGHEST_LEVEL}) | 503 `try-later`; a message is retried |
