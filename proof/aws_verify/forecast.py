@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, WRITER_MEMORY_MB, Budget
 from fanfold.names import LIBCURL
+from fanfold_cli.cost.month import ALARM_METRICS
 from fanfold_cli.cost.prices import (
     DOLLARS_PER_ACTIVE_USER,
     DOLLARS_PER_ALARM_METRIC_MONTH,
@@ -41,8 +42,7 @@ EDGE_CHECKS = 150
 SAMPLE_READS = 50_000
 HTTP_REQUESTS = 5_000
 LOG_BYTES_PER_REQUEST = 1_000
-# The alarms of a stage and their metrics, and our own metrics.
-ALARM_METRICS = 70
+# Our own metrics.
 METRICS = 15
 METRICS_READ = 5_000
 # The hours for which the stage is there, at most: every wait of a run is bounded.

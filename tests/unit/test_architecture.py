@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 BOUNDS = {
     "the product": (
         ("fanfold", "functions", "infra", "fanfold_cli", "fanfold_client"),
-        31_190,
+        31_210,
     ),
     "the proof": (
         (
@@ -28,7 +28,7 @@ BOUNDS = {
         ),
         28_780,
     ),
-    "the tests": (("tests",), 47_070),
+    "the tests": (("tests",), 47_180),
 }
 
 # A reader finds a module in the listing of its folder.
