@@ -8,6 +8,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,12 +20,15 @@ from fanfold import contract, names, times
 from fanfold.aws.items import expressions, number, text
 from fanfold.ids import ref_id_for
 from fanfold.messages import DeliverSegment
+from fanfold.rates import Rate
 from fanfold.sweep.open_fanouts import MEMORY_ID
 from proof.model.sqs.messages import Message
+from proof.simulation.actors import on_call
 from proof.simulation.checks import (
     alarms,
     edits,
     entries,
+    follows,
     ledger,
     posts,
     rows,
@@ -30,10 +36,13 @@ from proof.simulation.checks import (
 )
 from proof.simulation.checks.evidence import Evidence
 from proof.simulation.clients import requests
+from proof.simulation.clients.history import Operation
 from proof.simulation.clients.spans import Span
 from proof.simulation.faults.faults import BELATED_SECONDS, FREEZE_SECONDS
 from proof.simulation.kinds import operated
 from proof.simulation.observed.cloudwatch import Watch
+from proof.simulation.oracle.liveness import Liveness
+from proof.simulation.world import commands
 from proof.simulation.world.aws_clients import BotoClient
 from proof.simulation.world.lambdas import dlq_url, installed, queue_url
 from proof.simulation.world.world import World
@@ -44,6 +53,7 @@ from tests.simulation.spoilings import (
     PUBLISHER,
     SENT,
     acting,
+    calm,
     edge_of,
     entry_of,
     fanout,
@@ -136,6 +146,82 @@ def test_a_delivery_is_counted_exactly_unless_somebody_changed_before_a_second_o
         assert [*ledger.the_ledger_is_right(Evidence(world))] == []
 
 
+# A post that was accepted at an attempt whose answer was lost
+
+
+def attempted_twice(*, first_is_accepted: bool) -> World:
+    """Bob follows between two attempts at a post; only the second is answered."""
+    world = calm()
+    Liveness(Watch(world))
+
+    def act() -> None:
+        requests.relate(world, "follow", "ann", PUBLISHER)
+        world.scheduler.sleep(5)
+        if first_is_accepted:
+            lost = requests.by_http(world, PUBLISHER, "post")
+            lost.answer, lost.ended, lost.ended_ms = None, math.inf, math.inf
+        else:
+            now_ms = world.clock.now_ms()
+            lost = Operation("publish", PUBLISHER, POST, world.scheduler.turns, now_ms)
+            lost.tries.append(Span(now_ms, now_ms + 1))
+            world.history.add(lost)
+        world.scheduler.sleep(5)
+        requests.relate(world, "follow", "bob", PUBLISHER)
+        world.scheduler.sleep(5)
+        requests.by_http(world, PUBLISHER, "post")
+        world.scheduler.sleep(5)
+
+    world.run(lambda each: each.start_client("all", act))
+    return world
+
+
+@pytest.mark.parametrize(
+    ("first_is_accepted", "lacks", "is_told"),
+    [
+        (True, "bob", False),  # who follows after the attempt that was accepted
+        (True, "ann", True),
+        (False, "bob", True),
+    ],
+)
+def test_only_who_follows_after_the_attempt_that_was_accepted_need_not_have_the_post(
+    first_is_accepted: bool, lacks: str, is_told: bool
+) -> None:
+    with installed():
+        world = attempted_twice(first_is_accepted=first_is_accepted)
+        has_it = world.row(names.TIMELINES, keyed(entry_of(world, lacks, POST)))
+        assert bool(has_it) is is_told
+        if has_it:
+            gone(world, names.TIMELINES, entry_of(world, lacks, POST))
+        acting(world, "idle", lambda: world.scheduler.sleep(1_800.0))
+    assert world.watch
+    said = world.watch.violations
+    assert [f"{lacks} lacks it" in each for each in said] == [True] * is_told
+
+
+# A post over its publisher's rate
+
+
+def test_a_post_over_the_rate_takes_the_two_units_of_its_key_in_the_bulk_lane() -> None:
+    with installed():
+        world = calm()
+        world.rate = Rate.a_minute(1)
+
+        def act() -> None:
+            requests.relate(world, "follow", "ann", PUBLISHER)
+            world.scheduler.sleep(60)
+            for ref_id in ("first", "second"):
+                requests.by_queue(world, PUBLISHER, ref_id)
+                world.scheduler.sleep(5)
+
+        world.run(lambda each: each.start_client("all", act))
+        row = world.row(names.FANOUTS, keyed({"fanout_id": "second"}))
+        assert row["lane"]["S"] == names.BULK.lane
+        assert [*work.book_keeping_is_a_few_units(Evidence(world))] == []
+        world.meter.book_keeping["second"] += 1
+        (said,) = work.book_keeping_is_a_few_units(Evidence(world))
+        assert "second took 10 write units" in said
+
+
 # An edit whose post never comes
 
 
@@ -160,6 +246,26 @@ def test_an_edit_of_a_post_that_never_came_stays_a_dead_letter(world: World) -> 
     assert "post.updated" in said
     world.noise.clear()
     assert [*alarms.a_calm_world_rings_no_alarm(Evidence(world))]
+
+
+# An entry that was refused
+
+
+def test_an_entry_that_was_left_unprocessed_is_not_delivered_yet(world: World) -> None:
+    key = "u", "2026-11-20T18:00:00.000Z#late"
+    item = {"user_id": {"S": key[0]}, "sort_key": {"S": key[1]}, "publisher_id": {"S": PUBLISHER}}
+    puts = {names.TIMELINES.name: [{"PutRequest": {"Item": item}}]}
+
+    def write(left: dict[str, Any]) -> None:
+        answer = {"UnprocessedItems": left}
+        observed = world.observer.applied
+        act = partial(observed, "batch_write_item", {"RequestItems": puts}, answer)
+        acting(world, "deliver on Bulk", act)
+
+    write(puts)
+    assert key not in world.observer.delivered_ms
+    write({})
+    assert key in world.observer.delivered_ms
 
 
 # An edge that lands after its time-out
@@ -241,6 +347,23 @@ def test_a_run_of_sweep_that_is_frozen_may_send_what_it_has_noted(world: World) 
     assert "before it notes it" in world.observer.violations[-1]
 
 
+@pytest.mark.parametrize(("asks", "is_told"), [(1, False), (2, True)])
+def test_a_note_of_sweep_is_compared_with_the_row_that_it_changes(
+    world: World, asks: int, is_told: bool
+) -> None:
+    def act() -> None:
+        world.faults.are_on, world.faults.rates["belated"] = True, 1.0
+        with pytest.raises(ReadTimeoutError):
+            note(world, asks)
+        world.faults.rates["belated"] = 0.0
+        for _ in range(2):
+            update("#sweep", asks=number(7))
+        world.scheduler.sleep(BELATED_SECONDS)
+
+    acting(world, "sweep", act)
+    assert any("counts the asks" in line for line in world.observer.violations) is is_told
+
+
 @pytest.mark.parametrize("is_late", [False, True])
 def test_a_fanout_may_be_given_up_whose_order_sqs_itself_keeps_for_hours(
     world: World, is_late: bool
@@ -257,6 +380,30 @@ def test_a_fanout_may_be_given_up_whose_order_sqs_itself_keeps_for_hours(
     acting(world, "sweep", act)
     said = [line for line in world.observer.violations if "all of it waits" in line]
     assert bool(said) is not is_late
+
+
+# An import that has stopped
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_write_that_an_import_has_given_up_may_land_after_its_end(
+    world: World, tmp_path: Path, is_told: bool
+) -> None:
+    def load() -> None:
+        world.faults.are_on, world.faults.rates["belated"] = True, 1.0
+        on_call.load_follows(world, Random(1), tmp_path, ["zoe"], [PUBLISHER])
+        world.faults.are_on = False
+
+    with commands.installed():
+        acting(world, "import", load)
+    (change,) = world.observer.changes["zoe", PUBLISHER]
+    first, second, *_ = world.history.relations["zoe", PUBLISHER].requests
+    assert change.follows
+    assert change.at < second.begun  # in the pause before the command is repeated
+    if is_told:
+        first.ended = change.at - 1
+    said = [*follows.follows_change_as_they_were_asked_to(Evidence(world))]
+    assert bool(said) is is_told
 
 
 # An edit whose own write lands late

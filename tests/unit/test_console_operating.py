@@ -1,17 +1,21 @@
 """What an operator may run from the page: commands of `fanfold`, checked and confirmed."""
 
 import json
+import os
+import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fanfold_cli.console import operating
+from fanfold_cli.console import opening, operating
 from fanfold_cli.console.operating import COMMANDS, Operator
 from fanfold_cli.console.server import Forbidden, WrongRequest
 from fanfold_cli.terminal import ExpectedError
+from tests.e2e.clients import eventually
 from tests.unit.test_pages import parse
 
 PLACE = "Fanfold-prod (account 123456789012, eu-central-1)"
@@ -32,6 +36,12 @@ try:
     time.sleep(600)
 except KeyboardInterrupt:
     sys.exit("Interrupted: 3 of 9 were moved.")
+"""
+HANGS = """
+import pathlib, signal, sys, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+pathlib.Path(sys.argv[1]).write_text("begun")
+time.sleep(600)
 """
 
 
@@ -149,6 +159,43 @@ def test_what_a_command_says_is_read_whatever_the_terminal_is(
     monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
     shell.source = "import sys; sys.exit('caf\u00e9')"
     assert ran(operator(shell), "dlq list")["said"] == "caf\u00e9"
+
+
+@pytest.mark.parametrize(
+    ("source", "patience", "said"),
+    [
+        (WORKS_ON, 60.0, "Interrupted: 3 of 9 were moved."),
+        (HANGS, 0.1, "It did not end and was killed: what it has begun in AWS may go on."),
+    ],
+    ids=["ends", "hangs"],
+)
+def test_a_command_ends_with_the_console_and_says_what_it_did(
+    shell: Shell,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    source: str,
+    patience: float,
+    said: str,
+) -> None:
+    monkeypatch.setattr(operating, "END_SECONDS", patience)
+    shell.source = source
+    one = operator(shell)
+    question = one.act({"command": "dlq redrive"})["question"]
+    # As in the background of a shell, which has SIGINT ignored.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with opening.ended_by_signals(), ThreadPoolExecutor(1) as threads:
+            answer = threads.submit(one.act, {"run": question})
+            eventually(lambda: shell.has_run, patience=30)
+            os.kill(os.getpid(), signal.SIGINT)
+            one.close()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    done = answer.result()
+    assert (done["succeeded"], done["said"]) == (False, said)
+    assert capsys.readouterr().err == (
+        f"Ended with the console: fanfold dlq redrive --stack Fanfold-prod\n{said}\n"
+    )
 
 
 def test_a_console_that_only_reads_reads_all_and_changes_nothing(shell: Shell) -> None:
