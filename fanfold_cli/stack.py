@@ -100,11 +100,14 @@ class Deployment:
         address = urlsplit(self.endpoint.url)
         try:
             socket.create_connection((address.hostname, address.port), LISTEN_SECONDS).close()
-        except ConnectionRefusedError:
-            return True
-        except OSError:  # too busy to answer
-            return False
+        except OSError as error:  # any other: too busy to answer
+            return isinstance(error, ConnectionRefusedError)
         return False
+
+    def check_running(self) -> None:
+        """Raise `ExpectedError` if this is a local engine that has ended."""
+        if self.has_ended():
+            raise ExpectedError(f"The local engine has ended: start it with {self.up_command}.")
 
     @property
     def api_url(self) -> str:

@@ -11,7 +11,7 @@ import urllib3
 
 from fanfold import clock, contract, times
 from fanfold.aws.queues import WorkQueue
-from fanfold.errors import MuteOvertaken
+from fanfold.errors import MuteOvertaken, NoPost
 from fanfold.fanout.row import COMPLETE, PUSH
 from fanfold.messages import Message
 from fanfold_cli.progress import progress_bar
@@ -66,6 +66,7 @@ class People:
         return self.apis.get(user) or self.sign_in(user)
 
     def _count(self, _: Failed) -> None:
+        self.deployment.check_running()
         self.repeated += 1
 
     # Requests
@@ -125,14 +126,19 @@ class People:
     # Answers
 
     def delivery(self, post: Post) -> Any:
-        """What its publisher is told of a post's delivery; None without an answer.
+        """What its publisher is told of a post's delivery; None if that may still come.
 
         A post by the queue is not known before it is accepted.
         """
         try:
             told = self.api(post.publisher).delivery(post.ref_id)
-        except Failed:
-            return None
+        except Failed as failed:
+            self.deployment.check_running()
+            post.answer = str(failed)
+            if failed.may_pass or getattr(failed, "type", "") == NoPost.slug:
+                return None
+            raise
+        post.answer = told["state"]
         if told["state"] == COMPLETE and told["completed_at"]:
             # The clock of the service may be ahead of this one.
             completed = times.to_ms(told["completed_at"]) / 1000

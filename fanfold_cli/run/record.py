@@ -44,6 +44,7 @@ class Post:
     # What its publisher was told: when it was delivered, and to how many if entries were pushed.
     complete: float = math.inf
     delivered: int | None = None
+    answer: str = ""  # the last: a state, or why there is none
 
     @property
     def key(self) -> Key:

@@ -12,6 +12,8 @@ from fanfold_cli.deliveries.idle_timeout import IdleTimeout
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.run.people import People
 from fanfold_cli.run.record import Post
+from fanfold_cli.terminal import failing_with
+from fanfold_client import Failed
 
 # Between two looks at entries; it limits how exact a lag is.
 LOOK_SECONDS = 0.2
@@ -42,7 +44,8 @@ class Watched:
     def ask(self, people: People) -> int:
         """Ask for the state of the delivery; returns how many entries are new, by the ledger."""
         before = self.delivered
-        self.delivery = people.delivery(self.post) or self.delivery
+        with failing_with(f"The delivery of {self.post.ref_id} cannot be seen", Failed):
+            self.delivery = people.delivery(self.post) or self.delivery
         return self.delivered - before
 
 

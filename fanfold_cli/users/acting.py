@@ -10,7 +10,7 @@ from fanfold import clock, contract, json_text
 from fanfold.errors import BadInput
 from fanfold.ids import is_id
 from fanfold_cli.stack import Deployment
-from fanfold_cli.terminal import ExpectedError, WrongValue, say
+from fanfold_cli.terminal import WrongValue, say
 from fanfold_cli.usage import WrongUsage
 from fanfold_client import Failed, Fanfold, checks
 
@@ -67,10 +67,7 @@ class _Retries:
     is_said: bool = False
 
     def __call__(self, failed: Failed) -> None:
-        if self.deployment.has_ended():
-            raise ExpectedError(
-                f"The local engine has ended: start it with {self.deployment.up_command}."
-            )
+        self.deployment.check_running()
         if not self.is_said:
             why = "The service asks to wait" if failed.retry_after else "No answer yet"
             say(f"{why}; trying again.")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner
+from urllib3.exceptions import ProtocolError
 
 from fanfold import clock as product_clock
 from fanfold.errors import NoPost
@@ -20,8 +22,9 @@ from fanfold_cli.run.people import People
 from fanfold_cli.run.record import Post
 from fanfold_cli.run.rows import rows
 from fanfold_cli.run.verdict import Verdict, judge
+from fanfold_cli.terminal import ExpectedError
 from fanfold_client import Refused
-from tests.commands import Stack, outputs
+from tests.commands import API, Stack, outputs
 from tests.service import AT, REGION, VISIBILITY_SECONDS, System
 
 GRAPH = Graph({"ada": frozenset({"reader-1", "reader-2"})})
@@ -93,6 +96,30 @@ def test_late_work_is_explained_awaited_and_not_called_lost(
     engine.works_after = 0
     assert demo.await_posts(people, GRAPH) == 0
     assert (judged(people).right, judged(people).failures) == (2, [])
+
+
+@pytest.mark.parametrize(
+    ("has_ended", "token", "said"),
+    [
+        (True, "a-token", "The local engine has ended: start it"),
+        (True, Mock(side_effect=OSError), "The local engine has ended: start it"),
+        (False, Mock(side_effect=OSError), "The delivery of post cannot be seen: Nothing was sent"),
+    ],
+)
+def test_an_engine_that_ends_or_an_error_that_stays_ends_the_demo_at_once(
+    people: People, monkeypatch: pytest.MonkeyPatch, has_ended: bool, token: Any, said: str
+) -> None:
+    naps: list[float] = []
+    monkeypatch.setattr(product_clock, "sleep", naps.append)
+    monkeypatch.setattr(demo, "DELIVERY_SECONDS", -1)
+    monkeypatch.setattr(Stack, "has_ended", lambda _: has_ended)
+    monkeypatch.setattr(Stack, "api_url", API)
+    people._pool = Mock(**{"request.side_effect": ProtocolError})
+    people.seconds = 2
+    people.sign_in("ada", token)
+    with pytest.raises(ExpectedError, match=said):
+        demo.await_posts(people, GRAPH)
+    assert naps == []
 
 
 @pytest.mark.parametrize(("delivered", "code"), [(2, 0), (1, 1)])
