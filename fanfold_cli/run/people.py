@@ -116,7 +116,7 @@ class People:
                     "type": contract.POST_PUBLISHED,
                     "publisher_id": post.publisher,
                     "ref_id": post.ref_id,
-                    "published_at": post.published_at,
+                    **({"published_at": post.published_at} if post.published_at else {}),
                     **({} if post.body is None else {"body": post.body}),
                 }
                 for post in posts

@@ -22,8 +22,9 @@ from fanfold_client import Failed, Refused
 # Far longer than a delivery to one follower takes, cold starts included.
 PATIENCE_SECONDS: Final = 120.0
 POLL_SECONDS: Final = 0.5
-PUBLISHER, FOLLOWER, STRANGER = "publisher", "follower", "stranger"
-ROLES = (PUBLISHER, FOLLOWER)
+# With a space, which no id has.
+CLIENTS = PUBLISHER, FOLLOWER, STRANGER = "the publisher", "the follower", "the stranger"
+ROLES = ("publisher", "follower")
 VARIABLE = "FANFOLD_{}_TOKEN"
 EXPECTED: Final = (ExpectedError, Failed, FanfoldError, ClientError, BotoCoreError)
 UNAUTHORIZED: Final = 401
@@ -63,7 +64,7 @@ def smoke(
     try:
         tokens = tokens or [deployment.token(user) for user in made]
         people = People(deployment, seconds=patience)
-        for role, token in zip((*ROLES, STRANGER), (*tokens, "not-a-token"), strict=True):
+        for role, token in zip(CLIENTS, (*tokens, "not-a-token"), strict=True):
             people.sign_in(role, token)
         current = Smoke(people, f"smoke-{secrets.token_hex(6)}")
         for step in current.run():
@@ -197,9 +198,10 @@ class Smoke:
 
     def _deliver_by_queue(self) -> None:
         third = f"{self.tag}:third"
-        post = self.people.draft(self.publisher_id, self._body("third"), ref_id=third)
+        post = Post(third, self.publisher_id, "", clock.now_ms() / 1000, self._body("third"))
         self.people.send(post)
         self._until_shown(post)
+        post.published_at = self.people.api(PUBLISHER).post(third)["published_at"]  # now known
 
     def _edit(self) -> None:
         post = self.posts[-1]
@@ -209,12 +211,13 @@ class Smoke:
 
     def _complete(self) -> None:
         for post in self.posts:
-            self._until(lambda p=post: self.people.is_delivered(p))  # type: ignore[misc]
-        self._check_timeline()
+            self._until(lambda p=post: "" if self.people.is_delivered(p) else p.answer)  # type: ignore[misc]
+        # Another container may show an old body for some seconds.
+        self._until(self._complaints)
 
     def _hide(self) -> None:
         self._unfollow()
-        self._check_timeline()
+        _expect(not (wrong := self._complaints()), wrong)
 
     def _unfollow(self) -> None:
         self.people.want(FOLLOWS, FOLLOWER, self.publisher_id, False)
@@ -222,7 +225,7 @@ class Smoke:
     def _retract_all(self) -> None:
         for post in self.posts:
             self._retract(post)
-            self._until(lambda p=post: not self._is_there(p))  # type: ignore[misc]
+            self._until(lambda p=post: "it is there" if self._is_there(p) else "")  # type: ignore[misc]
 
     def _retract(self, post: Post) -> None:
         try:
@@ -240,27 +243,27 @@ class Smoke:
             raise
         return True
 
-    def _check_timeline(self) -> None:
-        """Hold the first page of the follower's timeline to what was asked."""
+    def _complaints(self) -> str:
+        """What is wrong with the first page of the follower's timeline, by what was asked."""
         reading = self.people.read(FOLLOWER, pages=1, hydrate=True)
         # Users of given tokens have more in their timelines.
-        complaints = judge(self.people.record, [reading], ours=None).complaints
-        _expect(not complaints, "; ".join(complaints))
+        return "; ".join(judge(self.people.record, [reading], ours=None).complaints)
 
     def _until_shown(self, post: Post) -> None:
         """Wait for the post as it is, on the first page of the follower's timeline."""
 
-        def is_shown() -> bool:
+        def wrong() -> str:
             reading = self.people.read(FOLLOWER, pages=1, hydrate=True)
-            return (post.ref_id, post.body) in [(e["ref_id"], e["body"]) for e in reading.entries]
+            shown = {each["ref_id"]: each["body"] for each in reading.entries}
+            return "" if shown.get(post.ref_id) == post.body else "the timeline does not show it"
 
-        self._until(is_shown)
+        self._until(wrong)
 
-    def _until(self, claim: Callable[[], bool]) -> None:
+    def _until(self, wrong: Callable[[], str]) -> None:
         patience = self.people.seconds
         end = clock.monotonic() + patience
-        while not claim():
-            _expect(clock.monotonic() < end, f"not within {patience:.0f} s")
+        while sentence := wrong():
+            _expect(clock.monotonic() < end, f"not within {patience:.0f} s: {sentence}")
             clock.sleep(POLL_SECONDS)
 
 

@@ -35,6 +35,24 @@ def test_a_stage_that_works_passes_every_step_and_has_no_more_users_than_before(
     assert synthetic_users(stack) == []
 
 
+@pytest.mark.thorough
+def test_a_stage_that_delivers_nothing_fails_and_is_cleaned_up_all_the_same(
+    engine: Home, stack: Deployment
+) -> None:
+    runner, where = CliRunner(), ("--lane", "publish", "--home", str(engine.path))
+    assert runner.invoke(app, ["pause", *where]).exit_code == 0
+    try:
+        exit_code, result = smoke(engine, "--patience", "5")
+    finally:
+        resumed = runner.invoke(app, ["resume", *where])
+    assert resumed.exit_code == 0, resumed.output
+    assert (exit_code, result["is_right"], result["left"]) == (1, False, [])
+    # A poll that was under way at the pause may still take the first of these posts.
+    assert result["steps"][-1]["name"].endswith(" reaches the follower")
+    assert result["steps"][-1]["failure"] == "not within 5 s: the timeline does not show it"
+    assert synthetic_users(stack) == []
+
+
 def test_with_the_tokens_of_two_test_users_it_makes_and_deletes_nobody(
     engine: Home,
     stack: Deployment,
