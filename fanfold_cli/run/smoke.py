@@ -150,10 +150,8 @@ class Smoke:
     def undo(self) -> list[tuple[str, Callable[[], object]]]:
         """What takes back the follow and the posts."""
         follow = [("the follow", self._unfollow)] if self.publisher_id else []
-        return [
-            *follow,
-            *((f"the post {p.ref_id}", lambda p=p: self._retract(p)) for p in self.posts),
-        ]
+        posts = ((f"the post {p.ref_id}", lambda p=p: self._retract(p)) for p in self.posts)
+        return [*follow, *posts]
 
     def _steps(self) -> Iterator[tuple[str, Callable[[], None]]]:
         yield "Nobody gets in without a valid token", self._refuse_strangers
@@ -212,8 +210,7 @@ class Smoke:
     def _complete(self) -> None:
         for post in self.posts:
             self._until(lambda p=post: "" if self.people.is_delivered(p) else p.answer)  # type: ignore[misc]
-        # Another container may show an old body for some seconds.
-        self._until(self._complaints)
+        self._until(self._complaints)  # another container may show an old body for some seconds
 
     def _hide(self) -> None:
         self._unfollow()
@@ -223,25 +220,13 @@ class Smoke:
         self.people.want(FOLLOWS, FOLLOWER, self.publisher_id, False)
 
     def _retract_all(self) -> None:
+        publisher = self.people.api(PUBLISHER)
         for post in self.posts:
             self._retract(post)
-            self._until(lambda p=post: "it is there" if self._is_there(p) else "")  # type: ignore[misc]
+            self._until(lambda p=post: "it is there" if _finds(publisher.post, p) else "")  # type: ignore[misc]
 
     def _retract(self, post: Post) -> None:
-        try:
-            self.people.api(PUBLISHER).retract(post.ref_id)
-        except Refused as refused:
-            if refused.status != NOT_FOUND:  # It has never been accepted.
-                raise
-
-    def _is_there(self, post: Post) -> bool:
-        try:
-            self.people.api(PUBLISHER).post(post.ref_id)
-        except Refused as refused:
-            if refused.status == NOT_FOUND:
-                return False
-            raise
-        return True
+        _finds(self.people.api(PUBLISHER).retract, post)  # It may never have been accepted.
 
     def _complaints(self) -> str:
         """What is wrong with the first page of the follower's timeline, by what was asked."""
@@ -260,11 +245,20 @@ class Smoke:
         self._until(wrong)
 
     def _until(self, wrong: Callable[[], str]) -> None:
-        patience = self.people.seconds
-        end = clock.monotonic() + patience
+        end = clock.monotonic() + self.people.seconds
         while sentence := wrong():
-            _expect(clock.monotonic() < end, f"not within {patience:.0f} s: {sentence}")
+            _expect(clock.monotonic() < end, f"not within {self.people.seconds:.0f} s: {sentence}")
             clock.sleep(POLL_SECONDS)
+
+
+def _finds(ask: Callable[[str], object], post: Post) -> bool:
+    try:
+        ask(post.ref_id)
+    except Refused as refused:
+        if refused.status == NOT_FOUND:
+            return False
+        raise
+    return True
 
 
 def _expect(claim: bool, otherwise: str) -> None:
