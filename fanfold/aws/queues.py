@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fanfold import clock
-from fanfold.aws.retries import STEP, for_each
+from fanfold.aws.retries import SEND, for_each
 from fanfold.errors import Unsent
 from fanfold.messages import Message
 
@@ -48,7 +48,7 @@ class WorkQueue:
             }
             for number, message in enumerate(messages)
         ]
-        for _ in clock.tries(*STEP):
+        for _ in clock.tries(*SEND):
             answer = self.client.send_message_batch(QueueUrl=self.url, Entries=left)
             # SQS answers 200 although entries have failed.
             failed = {entry["Id"] for entry in answer.get("Failed", [])}

@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 from cachetools import TTLCache
 
-from fanfold import clock
+from fanfold import clock, names
+from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import DEADLINE_SECONDS, STEP
-from fanfold.errors import TryLater, Unanswered
+from fanfold.errors import TryLater, Unanswered, Unsent
 from fanfold.follows import publishers_table
 from fanfold.follows.edges import Edges
 from fanfold.follows.levels import CHECK_SECONDS, HOT_SECONDS, LEVEL_SECONDS, Growing, Levels
 from fanfold.follows.sharding import HOT_KEY_RANGE, SAMPLE, WINDOW_SECONDS, NotGrown, Shards
+from fanfold.messages import Message
 
 # A round number of windows since the epoch.
 NOW_MS = 1_795_197_600_000
@@ -332,6 +334,17 @@ def test_no_operation_takes_longer_than_a_door_has(world: World) -> None:
             operation("ada", "bob", version=8)
         assert world.time.seconds - began <= LATEST
         world.followers.called, world.publishers.called = plain  # type: ignore[method-assign]
+
+
+def test_the_pauses_of_a_send_leave_a_door_time_for_the_edge(time: Time) -> None:
+    class Refusing:
+        def send_message_batch(self, *, Entries: list[Any], **_request: Any) -> Any:
+            return {"Failed": Entries}
+
+    time.chance = 1.0
+    with pytest.raises(Unsent):
+        WorkQueue(Refusing(), "url").send(Message({}, "ada"))  # type: ignore[arg-type]
+    assert time.seconds + LATEST < names.API.seconds
 
 
 def test_an_error_that_is_not_transient_is_raised_at_once(world: World) -> None:

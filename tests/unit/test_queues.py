@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fanfold import clock
 from fanfold.aws.queues import WorkQueue
-from fanfold.aws.retries import STEP
+from fanfold.aws.retries import SEND
 from fanfold.errors import Unsent
 from fanfold.messages import Message
 
@@ -98,7 +98,7 @@ def test_entries_that_fail_in_every_attempt_raise_unsent() -> None:
     sqs = FakeSqs(lambda _call, ids: [ids[-1]])
     with pytest.raises(Unsent, match="1 of 10 messages"):
         queue(sqs).send(*messages(10))
-    assert len(sqs.calls) == STEP.attempts
+    assert len(sqs.calls) == SEND.attempts
     assert sqs.bodies() == list(range(9))
 
 

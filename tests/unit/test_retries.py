@@ -146,6 +146,6 @@ def test_every_loop_of_the_engine_retries_by_a_policy() -> None:
     sources = [path for top in ("fanfold", "functions") for path in (root / top).rglob("*.py")]
     text = "".join(path.read_text() for path in sources)
     loops = {*re.findall(r"clock\.tries\((.*)\):", text)}
-    assert loops == {"*STEP", "*BATCH", "self.attempts, retries.CALL.backoff_seconds"}
-    for policy, seconds in ((retries.STEP, 1.6), (retries.BATCH, 3.1)):
+    assert loops == {"*STEP", "*SEND", "*BATCH", "self.attempts, retries.CALL.backoff_seconds"}
+    for policy, seconds in ((retries.STEP, 1.6), (retries.SEND, 0.75), (retries.BATCH, 3.1)):
         assert policy.backoff_seconds * (2 ** (policy.attempts - 1) - 1) <= seconds

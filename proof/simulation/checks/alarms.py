@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fanfold import names
-from fanfold.aws.retries import STEP
+from fanfold.aws.retries import SEND
 from fanfold.ids import split_sort_key
 from proof.simulation.checks.evidence import Evidence
 from proof.simulation.world.world import World
@@ -41,7 +41,7 @@ def a_calm_world_rings_no_alarm(found: Evidence) -> Iterator[str]:
     failed = {names.PUBLISH.name, *copied} if world.noise or is_edited else copied
     by_right = {f"{name}{alarm}" for name in failed for alarm in ("Failed", "FailedMore")}
     # A message whose order was refused in each attempt comes again after the visibility timeout.
-    if world.faults.injected["unsent"] >= STEP.attempts:
+    if world.faults.injected["unsent"] >= SEND.attempts:
         by_right.add("PublishLate")
     # One edit that waits for its post is too old for 90 seconds. Several in turn are for minutes.
     if len(world.observer.early) >= EARLY_EDITS * RECEIVES_IN_AN_AGE:

@@ -18,7 +18,7 @@ from botocore.exceptions import (
 )
 
 from fanfold import names
-from fanfold.aws.retries import STEP
+from fanfold.aws.retries import SEND
 from fanfold.follows import ring
 from fanfold.follows.sharding import HOT_KEY_RANGE
 from proof.model import errors
@@ -236,7 +236,7 @@ class Faults:
         for number, entry in enumerate(entries):
             body = entry["MessageBody"]
             self._unsent[body] = self._unsent[body] + 1 if number in failed else 0
-            if self._unsent[body] == STEP.attempts:
+            if self._unsent[body] == SEND.attempts:
                 self.injected["given up"] += 1
         return failed
 
