@@ -63,8 +63,8 @@ class Levels:
         if static is None:
             return own
         if own < static:
-            check()
-            own = self.publishers.raise_to(publisher_id, static, now_ms=clock.now_ms())
+            now_ms = clock.now_ms()
+            own = self.publishers.raise_to(publisher_id, static, now_ms=now_ms, check=check)
             self.remember(publisher_id, own)
         return static
 

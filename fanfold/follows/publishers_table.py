@@ -6,6 +6,7 @@ Most publishers are at level 0, without a `level` in their row, which also count
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -83,16 +84,20 @@ class PublishersTable:
             values={":seen": number(seen.version)} if seen.version else {},
         )
 
-    def raise_to(self, publisher_id: str, level: int, *, now_ms: int) -> int:
+    def raise_to(
+        self, publisher_id: str, level: int, *, now_ms: int, check: Callable[[], Any] = lambda: None
+    ) -> int:
         """Raise the publisher's level to at least `level`; returns the level it has then.
 
-        Raises `TryLater` if others keep changing it.
+        Raises `TryLater` if others keep changing it. `check` runs before each call, and may raise.
         """
         for _ in clock.tries(*STEP):  # one fails only if the publisher grows meanwhile
+            check()
             seen = self.shards(publisher_id)
             if seen.level >= level:
                 return seen.level
             shards = raised(seen, level=level, now_ms=now_ms)
+            check()
             if self.update(publisher_id, seen=seen, shards=shards):
                 return level
         raise TryLater(f"The level of '{publisher_id}' changed too often meanwhile; try again.")

@@ -301,8 +301,8 @@ def test_transient_errors_of_a_growth_fail_no_follow(
 
 # The length of a call that nobody answers (fanfold.aws.retries).
 SLOWEST = 3.0
-# A call that began just in time, and one more where a level is raised.
-LATEST = DEADLINE_SECONDS + 2 * SLOWEST
+# A call that began just in time.
+LATEST = DEADLINE_SECONDS + SLOWEST
 
 
 def slowly(world: World, *kinds: str, failing: float) -> None:
@@ -336,15 +336,35 @@ def test_no_operation_takes_longer_than_a_door_has(world: World) -> None:
         world.followers.called, world.publishers.called = plain  # type: ignore[method-assign]
 
 
+@pytest.mark.parametrize("made", [["shards"], ["shards", "update"]])
+def test_no_call_that_raises_a_level_begins_after_the_deadline(
+    world: World, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.publishers.fixed = 2
+    world.edges.levels.static()
+    world.edges.levels.remembered("ada")
+    world.calls.clear()
+    slowly(world, made[-1], failing=0.0)
+
+    def refuse(*_: Any, **__: Any) -> bool:
+        world.publishers.called("update")
+        return False
+
+    monkeypatch.setattr(world.publishers, "update", refuse)
+    with pytest.raises(TryLater, match="too slowly"):
+        world.edges.put("ada", "bob", version=1)
+    assert [call[0] for call in world.calls] == made
+
+
 def test_the_pauses_of_a_send_leave_a_door_time_for_the_edge(time: Time) -> None:
     class Refusing:
-        def send_message_batch(self, *, Entries: list[Any], **_request: Any) -> Any:
-            return {"Failed": Entries}
+        def send_message_batch(self, **request: Any) -> Any:
+            return {"Failed": request["Entries"]}
 
     time.chance = 1.0
     with pytest.raises(Unsent):
         WorkQueue(Refusing(), "url").send(Message({}, "ada"))  # type: ignore[arg-type]
-    assert time.seconds + LATEST < names.API.seconds
+    assert time.seconds + SLOWEST + LATEST < names.API.seconds
 
 
 def test_an_error_that_is_not_transient_is_raised_at_once(world: World) -> None:
