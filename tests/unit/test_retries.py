@@ -141,11 +141,27 @@ def test_an_unanswered_call_ends_before_the_functions_timeout() -> None:
     assert lane.meta.config.max_pool_connections == 33  # type: ignore[attr-defined]
 
 
+POLICIES = {
+    *(f"in clock.tries(*{policy})" for policy in ("STEP", "SEND", "BATCH")),
+    "in clock.tries(self.attempts, retries.CALL.backoff_seconds)",
+}
+OTHER_LOOPS = [
+    "boto3_transport: while True",  # empties a queue in memory
+    "clock: in range(attempts)",  # that of the policies
+    "connections: while True",  # waits for libcurl, until a time
+    "delivery: in range(DECISIONS)",  # decides anew on a changed head, which a pause would age
+    "dynamodb: while True",  # the next page
+    "follow: in range(MAX_PAGES)",  # the next page
+    "union: while True",  # asks more of each channel
+]
+LOOP = re.compile(r"for \w+ (in clock\.tries\(.*\)|in range\([\w.]+\)):|(while True):")
+
+
 def test_every_loop_of_the_engine_retries_by_a_policy() -> None:
-    root = Path(retries.__file__).parents[2]
-    sources = [path for top in ("fanfold", "functions") for path in (root / top).rglob("*.py")]
-    text = "".join(path.read_text() for path in sources)
-    loops = {*re.findall(r"clock\.tries\((.*)\):", text)}
-    assert loops == {"*STEP", "*SEND", "*BATCH", "self.attempts, retries.CALL.backoff_seconds"}
+    root, loops = Path(retries.__file__).parents[2], list[tuple[str, str]]()
+    for path in (*root.glob("fanfold/**/*.py"), *root.glob("functions/**/*.py")):
+        loops += ((path.stem, "".join(found)) for found in LOOP.findall(path.read_text()))
+    assert {loop for _, loop in loops} >= POLICIES
+    assert sorted(f"{at}: {loop}" for at, loop in loops if loop not in POLICIES) == OTHER_LOOPS
     for policy, seconds in ((retries.STEP, 1.6), (retries.SEND, 0.75), (retries.BATCH, 3.1)):
         assert policy.backoff_seconds * (2 ** (policy.attempts - 1) - 1) <= seconds
