@@ -137,7 +137,7 @@ class Settings(StageSettings):
     # What a worker may write at once after a rest.
     publish_burst: int = 1_000
     express_burst: int = 2_000
-    # Whom each sender of the publish queue may act for (`senders.py`); without any, whoever may
+    # Whom each sender of the publish queue may act for (`aws/senders.py`); without any, whoever may
     # send may act for everybody.
     senders: str = ""
     # Between two growths of a publisher. By then, the effect of the first can be measured.

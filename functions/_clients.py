@@ -63,7 +63,7 @@ def lambda_(settings: Settings) -> LambdaClient:
 
 def threads(count: int) -> Executor:
     """A thread pool of the caller's own, for `count` concurrent calls."""
-    from fanfold.aws import threads  # DELIVER and QUERY need none
+    from fanfold.aws import threads  # DELIVER and TIMELINE need none
 
     return threads.pool(count)
 

@@ -1,4 +1,4 @@
-"""Every check fires: for each sentence that one can say, a world is spoiled, and it says so.
+"""Every check can fail: for each sentence that one can say, a world is spoiled, and it says so.
 
 A world of a few users runs to its end, and nothing is wrong with it. Then one thing is done to its
 tables, its queues or its history, or done under the name of an actor who would never do it.

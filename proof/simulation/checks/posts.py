@@ -82,7 +82,7 @@ def posts_are_accepted_when_they_were_sent(found: Evidence) -> Iterator[str]:
 def a_post_that_was_retracted_first_is_not_delivered(found: Evidence) -> Iterator[str]:
     """A tombstone written before its post is respected, and a retraction before a repeat.
 
-    Its row may be there where an operator "ended it for good" (docs/api.md) before it was void.
+    Its row may be there where an operator ended it for good (docs/api.md) before it was void.
     """
     for ref_id, turn in found.world.observer.retracted.items():
         publishes = found.history.of("publish", "send", subject=ref_id)

@@ -59,7 +59,7 @@ def fanouts_agree_with_their_posts(found: Evidence) -> Iterator[str]:
     for ref_id, row in found.fanouts.items():
         post = found.posts.get(ref_id)
         if post is None:
-            # "Accepted means delivered. After a 202": a person ended what never was accepted.
+            # Only what was accepted is promised: a person ended what never was.
             publish = found.publishes.get(ref_id)
             if row["state"]["S"] == ABANDONED and publish and not publish.is_accepted:
                 continue

@@ -36,8 +36,8 @@ class Edit:
     def is_possible(self) -> bool:
         """Whether it may have had its effect.
 
-        "A request that was answered 404 may still edit a post that is accepted in the same seconds,
-        where its own write lands late" (docs/api.md).
+        A request that was answered 404 may still edit a post that is accepted in the same seconds,
+        where its own write lands late (docs/api.md).
         """
         return not (self.is_over and self.status in REFUSED)
 

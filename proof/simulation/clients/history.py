@@ -73,8 +73,8 @@ class Operation:
 class PutEdge:
     """An old edge that an invocation put: it stays until the invocation has read the row again.
 
-    If that is over, because the write landed after its time-out, the edge stays "until RELATE
-    reconciles the follow" (docs/reliability.md).
+    If that is over, because the write landed after its time-out, the edge stays until RELATE
+    reconciles the follow (docs/reliability.md).
     """
 
     work: Span
@@ -331,8 +331,8 @@ class History:
     def ended(self, message: Message, how: str, now_ms: float, work: Span | None) -> None:
         """A message, or a copy of it, was taken out of its queue for good.
 
-        `work` is the invocation that has handled it. "A `follow.added` or `follow.removed` takes
-        effect once, after it was sent" (docs/api.md): once handled, no copy has another effect; but
+        `work` is the invocation that has handled it. A `follow.added` or `follow.removed` takes
+        effect once, after it was sent (docs/api.md): once handled, no copy has another effect; but
         where one became a dead letter, another one may still have it.
         """
         self.edits.ended(message, how, now_ms)

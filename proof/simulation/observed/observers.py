@@ -278,9 +278,9 @@ class Observer:
     def _note_edge(self, edge: dict[str, Any]) -> None:
         """Note an edge that is put by an invocation which read the row before its last change.
 
-        "If a worker that was reconciling the follow before it stalls for seconds at the wrong
-        moment, it puts the edge back after the unfollow was acknowledged" (docs/reliability.md). A
-        write that lands after its time-out is still that worker's.
+        A worker that reconciles the earlier follow, and stalls for seconds, may restore the edge
+        after the unfollow was acknowledged (docs/reliability.md). A write that lands after its
+        time-out is still that worker's.
         """
         user, publisher = pair = pair_of(edge)
         key = {"user_id": {"S": user}, "publisher_id": {"S": publisher}}

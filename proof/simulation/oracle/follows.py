@@ -261,7 +261,7 @@ def _skew_ms(one: Asked, other: Asked, skew_ms: float) -> float:
 class RowChange(NamedTuple):
     """A change of a row: when it was made, and whether the user follows the publisher since.
 
-    "The items of a transaction appear one by one" to others (docs/reliability.md): for
+    The items of a transaction may appear to others one by one (docs/reliability.md): for
     `unseen_ms` they may still have read what was there before.
     """
 
