@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fanfold import cursor, names, times
+from fanfold.aws.items import binaries, expressions
 from fanfold.channels.head import MOST
 from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.channels.windows import WINDOW
@@ -105,6 +106,19 @@ def test_pages_far_below_take_80_units_at_most(stage: Stage, is_warm: bool) -> N
 
 def cursor_at(ms: int) -> str:
     return cursor.encode(Cursor.at(times.to_text(ms)))
+
+
+def test_a_page_that_is_filled_again_reads_no_channel_twice(stage: Stage) -> None:
+    """Most of what it finds is of publishers whom the reader has unfollowed."""
+    page = stage.page(before=cursor_at(START_MS - 1_010_000))
+    unfollowed = list(map(marks.hash_of, FOLLOWED[: MOST * 3 // 4]))
+    week = f"hidden_{marks.week_of(stage.clock.now_ms())}"
+    stage.client.update_item(
+        TableName=names.READERS.name,
+        Key={"user_id": {"S": READER}},
+        **expressions(adds={week: binaries(unfollowed)}),
+    )
+    assert units(stage, before=page["next"]) <= 160
 
 
 def test_a_second_look_reads_each_channel_once(stage: Stage) -> None:

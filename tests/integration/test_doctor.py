@@ -768,6 +768,19 @@ def test_a_user_at_the_limit_keeps_no_other_follow_from_being_put_back(
     assert (ran.exit_code, ran.json["at_their_limit"]) == (1, ["amy"])
 
 
+def test_an_unfollow_between_a_restore_and_the_repair_does_not_survive_a_put_back(
+    tables: Tables,
+) -> None:
+    """The restored row said that already, so the edge is of a later version than the unfollow."""
+    tables.edge("amy", 4)
+    tables.row("amy", state=UNFOLLOWED, version=2)  # restored
+    assert tables.system.unfollow("amy").status == 204
+    repair("--whole", "--repair", "--expect", "1", "--to", "taken")
+    tables.system.clock.advance(1)
+    assert repair("--put-back", "taken").stdout == "1 follow is back.\n"
+    assert tables.placements("amy")
+
+
 def test_a_repair_that_stops_has_written_what_it_took_away(
     tables: Tables, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import row_key
 from fanfold.follows.relation import Follow
 from functions import plan
-from functions._intake import FollowAdded
+from functions._intake import FollowAdded, PostDeleted
 from functions._worker import Received
 from tests.service import AT, AT_MS, Answer, Json, System, cancelled, error
 
@@ -367,3 +367,7 @@ def test_a_batch_is_taken_in_parallel_except_for_the_follows_of_one_user(
     records = [system.record("Publish", body) for body in bodies]
     assert system.take({"Records": records}) == []
     assert begun.index(("bob", "grace")) == 2
+
+
+def test_messages_about_one_post_are_taken_in_turn(system: System) -> None:
+    assert system.door("plan")._turn(PostDeleted(1, "post.deleted", "ada", "post-1")) == "post-1"

@@ -217,6 +217,16 @@ def test_a_level_is_remembered_for_a_minute_and_then_read_again(world: World) ->
     assert world.put() == [3]
 
 
+def test_a_level_is_read_again_after_the_container_was_frozen(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.put()
+    world.publishers.rows["ada"] = grown_to(3)
+    monkeypatch.setattr(clock, "monotonic", lambda: 0.0)
+    world.time.seconds += LEVEL_SECONDS
+    assert world.put() == [3]
+
+
 # Throttles
 
 

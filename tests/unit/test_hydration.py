@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Collection, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 import pytest
 from cachetools import TTLCache
 
 from fanfold import clock
+from fanfold.aws.retries import STEP
+from fanfold.errors import TryLater
 from fanfold.ids import split_sort_key
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.picking import MAX_POSTS
@@ -23,18 +26,16 @@ LATER = "2026-12-30T18:00:00.123Z"
 
 @dataclass
 class Posts:
-    """Leaves `leave` of the ids unprocessed, in the first `whole_after` calls."""
+    """Leaves the first of the ids unprocessed, in the first `partial` calls."""
 
     posts: dict[str, Post]
-    leave: int = 0
-    whole_after: int = 1_000
+    partial: int = 0
     asked: list[set[str]] = field(default_factory=list)
 
     def get(self, ref_ids: Collection[str]) -> tuple[dict[str, Post], set[str]]:
         assert 1 <= len(ref_ids) <= 100
         self.asked.append(set(ref_ids))
-        leave = self.leave if len(self.asked) <= self.whole_after else 0
-        left = set(sorted(ref_ids)[:leave])
+        left = {min(ref_ids)} if len(self.asked) <= self.partial else set()
         return {each: self.posts[each] for each in {*ref_ids} - left if each in self.posts}, left
 
 
@@ -123,6 +124,18 @@ def test_a_post_that_expires_during_the_lookup_is_read_again() -> None:
         shown(cached, "a")
         times = itertools.chain([0.0] * reads_of_clock, itertools.repeat(CACHE_SECONDS + 1.0))
         assert shown(cached, "a") == {"a": "a!"}
+
+
+@pytest.mark.parametrize("partial", [STEP.attempts - 1, STEP.attempts])
+def test_only_unprocessed_posts_are_asked_for_again_and_not_taken_for_deleted(
+    partial: int,
+) -> None:
+    posts = Posts({name: post(name) for name in "ab"}, partial)
+    cached = hydration(posts)
+    with pytest.raises(TryLater) if partial == STEP.attempts else nullcontext():
+        assert shown(cached, "ab") == {"a": "a!", "b": "b!"}
+    assert posts.asked == [set("ab"), *[{"a"}] * (STEP.attempts - 1)]
+    assert shown(cached, "ab") == {"a": "a!", "b": "b!"}
 
 
 def test_a_retracted_post_is_remembered_for_the_containers_life(now: list[float]) -> None:

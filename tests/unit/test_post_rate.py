@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -14,6 +15,7 @@ from fanfold.names import BULK, FANOUTS, POSTS, PUBLISHERS
 from fanfold.rates import Rate, spoken
 from fanfold.timeline.posts import Posts
 from tests.service import AT_MS as AT
+from tests.service import error
 from tests.stores import Tables
 
 RATE = Rate.a_minute(3)
@@ -140,6 +142,17 @@ def test_messages_of_a_flood_are_over_the_rate_however_late_they_are_handled(
     now[0] += 60 * RATE.period_ms
     lanes = [world.accept(number) for number in range(9)]
     assert lanes == [""] * 2 * RATE.limit + [BULK.lane] * (9 - 2 * RATE.limit)
+
+
+@pytest.mark.parametrize("by", [World.publish, World.accept])
+def test_a_fault_of_the_count_is_not_hidden(
+    world: World, by: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse = Mock(side_effect=error("AccessDeniedException"))
+    monkeypatch.setattr(world.client, "update_item", refuse)
+    with pytest.raises(Exception, match="AccessDenied"):
+        by(world, 0)
+    assert not world.rows(FANOUTS)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from fanfold import clock as product_clock
+from fanfold.errors import TryLater
 from fanfold.fanout.row import STALLED
+from fanfold.names import FANOUTS
 from tests.service import AT_MS as AT
 from tests.stores import Queue, SweepStage
 
@@ -64,6 +68,24 @@ def test_a_run_whose_time_ends_while_it_reads_notes_and_sends_nothing(
     assert stage.row_of("queued").asks == 0
 
 
+def test_keys_that_take_half_of_the_time_are_too_many_but_those_read_are_mended(
+    stage: SweepStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.add("a", "b")
+    stage.clock.advance(1_000)
+    keys = list(stage.open.key_pages())
+
+    def slow(_: Any) -> Iterator[Any]:
+        for page in keys:
+            stage.clock.advance(20.001)
+            yield page
+
+    monkeypatch.setattr(type(stage.open), "key_pages", slow)
+    with pytest.raises(TryLater, match="More than 2 fan-outs are open"):
+        stage.sweep()
+    assert len(stage.commands.sent) == 2
+
+
 def test_the_silence_of_a_queue_that_was_paused_counts_from_when_it_was_last_seen(
     stage: SweepStage,
 ) -> None:
@@ -103,3 +125,26 @@ def test_rows_are_read_as_they_are_now(stage: SweepStage) -> None:
     row = stage.open.rows(["a"])["a"]
     assert row is not None
     assert row.state == STALLED
+
+
+def test_rows_that_are_read_in_parts_need_one_pause_where_a_call_brings_none(
+    stage: SweepStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [f"post-{number}" for number in range(4)]
+    stage.add(*ids)
+    asked, slept = list[int](), list[float]()
+    plain = stage.client.batch_get_item
+
+    def one(**request: Any) -> Any:
+        keys = request["RequestItems"][FANOUTS.name]["Keys"]
+        asked.append(len(keys))
+        found = 0 if len(asked) == 2 else 1
+        answer = plain(RequestItems={FANOUTS.name: {"Keys": keys[:1]}}) if found else {}
+        left = {FANOUTS.name: {"Keys": keys[found:]}} if keys[found:] else {}
+        return {"Responses": {}, **answer, "UnprocessedKeys": left}
+
+    monkeypatch.setattr(stage.client, "batch_get_item", one, raising=False)
+    monkeypatch.setattr(product_clock, "sleep", slept.append)
+    assert all(stage.open.rows(ids).values())
+    assert asked == [4, 3, 3, 2, 1]
+    assert len(slept) == 1
