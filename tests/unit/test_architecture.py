@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 BOUNDS = {
     "the product": (
         ("fanfold", "functions", "infra", "fanfold_cli", "fanfold_client"),
-        31_210,
+        31_220,
     ),
     "the proof": (
         (
@@ -28,7 +28,7 @@ BOUNDS = {
         ),
         28_780,
     ),
-    "the tests": (("tests",), 47_370),
+    "the tests": (("tests",), 47_610),
 }
 
 # A reader finds a module in the listing of its folder.
