@@ -63,7 +63,7 @@ STATES: Mapping[str, int] = {
     "contended: abandoned": 400,
     "contended: completion": 80,
     "contended: edge put": 2_000,
-    "contended: edge removed": 20,
+    "contended: edge removed": 80,
     "contended: edit": 2_000,
     "contended: finish": 1_000,
     "contended: follow": 1_000,
