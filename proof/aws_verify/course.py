@@ -160,7 +160,7 @@ class Course:
         sent = sum(len(self.followers[post.publisher]) for post in self.record.posts.values())
         verdict = judge(
             self.record,
-            rows=rows(self.deployment, total=None if is_shared else sent),
+            rows=rows(self.deployment, total=sent),
             ours=self.script.prefix if is_shared else "",
         )
         self._fail(verdict.failures)

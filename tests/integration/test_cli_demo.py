@@ -17,6 +17,7 @@ from fanfold.fanout.status import status_for
 from fanfold_cli.app import app
 from fanfold_cli.follows.graph import Graph
 from fanfold_cli.local import deploy
+from fanfold_cli.progress import progress_bar
 from fanfold_cli.run import demo
 from fanfold_cli.run.people import People
 from fanfold_cli.run.record import Post
@@ -120,6 +121,16 @@ def test_an_engine_that_ends_or_an_error_that_stays_ends_the_demo_at_once(
     with pytest.raises(ExpectedError, match=said):
         demo.await_posts(people, GRAPH)
     assert naps == []
+
+
+def test_the_bar_of_the_count_expects_the_rows_that_a_local_engine_has(
+    people: People, system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bar = Mock(wraps=progress_bar)
+    monkeypatch.setattr("fanfold_cli.run.rows.progress_bar", bar)
+    monkeypatch.setattr(Stack, "is_local", True)
+    system.pump("Publish", "Express")
+    assert len(list(rows(people.deployment))) == bar.call_args.kwargs["total"] == 2
 
 
 @pytest.mark.parametrize(("delivered", "code"), [(2, 0), (1, 1)])
