@@ -6,7 +6,7 @@ from windows that all readers share, and beyond them by one query for each that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fanfold.channels import following, parts
@@ -47,24 +47,14 @@ class ChannelUnion:
     ) -> tuple[Sequence[Entry], bool]:
         # A window is no help far below.
         windows = self._windows(may_read=before is None and within.until is None)
-
-        def request(channel: Channel, start: str | None, key: str | None, size: int) -> Request:
-            return self._reading.timelines.request(
-                partition_of(channel.publisher_id),
-                within._replace(since=key or within.since),
-                start=start or before,
-                limit=size,
-                ScanIndexForward=False,
-                ConsistentRead=True,
-            )
-
         if self._below and self._below[0] == within and before is not None:
             # What an earlier query of this page has found, and not taken.
             known = [parts.below(each, before) for each in self._below[1]]
         else:
             nothing: Part[Entry] = parts.unknown(is_up=False)
             known = [each.newest(within, before=before) if each else nothing for each in windows]
-        known = self._known([parts.part(*own, is_up=False), *known], request, limit, is_up=False)
+        known = [parts.part(*own, is_up=False), *known]
+        known = self._known(known, within, before, limit, is_up=False)
         self._below = within, known[1:]
         return parts.merged(known, limit, is_up=False)
 
@@ -75,34 +65,25 @@ class ChannelUnion:
             self._channels = self._read_by(self._page.head)
             self._left = max(self._left, 2 * len(self._channels))  # for few entries, then for more
         windows = self._windows(may_read=not is_consistent)
-
-        def request(channel: Channel, start: str | None, key: str | None, size: int) -> Request:
-            return self._reading.timelines.request(
-                partition_of(channel.publisher_id),
-                within._replace(until=key or within.until),
-                start=start or after,
-                limit=size,
-                ScanIndexForward=True,
-                ConsistentRead=True,
-            )
-
         nothing: Part[Entry] = parts.unknown(is_up=True)
         known = [
             each.oldest(within, after=after) if each and not is_consistent else nothing
             for each in windows
         ]
-        known = self._known([parts.part(*own, is_up=True), *known], request, limit, is_up=True)
+        known = [parts.part(*own, is_up=True), *known]
+        known = self._known(known, within, after, limit, is_up=True)
         return parts.merged(known, limit, is_up=True)
 
     def _known(
         self,
         known: list[Part[Entry]],
-        request: Callable[[Channel, str | None, str | None, int], Request],
+        within: Range,
+        start: str | None,
         limit: int,
         *,
         is_up: bool,
     ) -> list[Part[Entry]]:
-        """The parts, of which channels are queried until all are known far enough.
+        """The parts, of which channels are queried from `start` until all are known far enough.
 
         Each is asked for a few entries first: of many channels, a page shows one or two of each.
         """
@@ -113,9 +94,17 @@ class ChannelUnion:
             if not asked:
                 return known
             size = min(limit, max(size, 2 * limit // len(asked)))
+            end = "until" if is_up else "since"
+            needed = within._replace(**{end: key}) if key else within
             answers = self._query(
                 [
-                    request(channels[place - 1], parts.start(known[place]), key, size)
+                    self._request(
+                        channels[place - 1],
+                        needed,
+                        start=parts.start(known[place]) or start,
+                        limit=size,
+                        is_up=is_up,
+                    )
                     for place in asked
                 ]
             )
@@ -136,13 +125,8 @@ class ChannelUnion:
             lacking = [place for place, each in enumerate(windows) if each is None]
             lacking = lacking[: self._left]
             requests = [
-                self._reading.timelines.request(
-                    partition_of(self._channels[place].publisher_id),
-                    Range(since),
-                    start=None,
-                    limit=WINDOW,
-                    ScanIndexForward=False,
-                    ConsistentRead=True,
+                self._request(
+                    self._channels[place], Range(since), start=None, limit=WINDOW, is_up=False
                 )
                 for place in lacking
             ]
@@ -150,7 +134,19 @@ class ChannelUnion:
                 windows[place] = cache.keep(self._channels[place], newest, has_more, since=since)
         return windows
 
-    def _query(self, requests: Sequence[dict[str, Any]]) -> list[tuple[list[Entry], bool]]:
+    def _request(
+        self, channel: Channel, within: Range, *, start: str | None, limit: int, is_up: bool
+    ) -> Request:
+        return self._reading.timelines.request(
+            partition_of(channel.publisher_id),
+            within,
+            start=start,
+            limit=limit,
+            ScanIndexForward=is_up,
+            ConsistentRead=True,
+        )
+
+    def _query(self, requests: Sequence[Request]) -> list[tuple[list[Entry], bool]]:
         if not requests:
             return []
         self._left -= len(requests)
