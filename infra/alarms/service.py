@@ -44,6 +44,8 @@ GROWERS: Final = (names.API, names.PLAN, names.RELATE)
 GROWTH_MINUTES: Final = (15, 20)
 # CloudWatch's window slides: at each minute, the day that ends then.
 DAY: Final = Duration.days(1)
+# In one alarm, by CloudWatch's limit.
+MOST_METRICS: Final = 10
 
 
 def of_requests(api: gateway.HttpApi) -> Iterator[Rule]:
@@ -158,18 +160,24 @@ def of_growth(stage: Stage) -> Iterator[Rule]:
 
 
 def of_writes(stage: Stage, tables: Mapping[names.Table, HouseTable]) -> Iterator[Rule]:
-    """The alarm, if the stage has a budget. Its metrics are as many as one alarm may have: ten."""
+    """The alarm, if the stage has a budget; another for each `MOST_METRICS` beyond the first.
+
+    Each has the whole budget: no alarm can sum what two of them watch, and timelines, in the first,
+    take most of the writes.
+    """
     if stage.daily_write_units is None:
         return
-    metrics = dict(_consumed(tables))
-    yield Rule(
-        name="WritesOverBudget",
-        says=f"Within a day the tables took {stage.daily_write_units:,} write units or more, the "
-        "budget that -c daily_write_units= sets. See 'A budget' in docs/operations.md: which table "
-        "it is, who publishes or follows that much, and how to pause.",
-        metric=math(" + ".join(f"FILL({each}, 0)" for each in metrics), period=DAY)(**metrics),
-        threshold=stage.daily_write_units,
-    )
+    consumed = list(_consumed(tables))
+    for number, start in enumerate(range(0, len(consumed), MOST_METRICS), 1):
+        metrics = dict(consumed[start : start + MOST_METRICS])
+        yield Rule(
+            name=f"WritesOverBudget{number if number > 1 else ''}",
+            says=f"Within a day the tables took {stage.daily_write_units:,} write units or more, "
+            "the budget that -c daily_write_units= sets. See 'A budget' in docs/operations.md: "
+            "which table it is, who publishes or follows that much, and how to pause.",
+            metric=math(" + ".join(f"FILL({each}, 0)" for each in metrics), period=DAY)(**metrics),
+            threshold=stage.daily_write_units,
+        )
 
 
 def _consumed(
