@@ -138,11 +138,11 @@ class Edges:
             try:
                 self.edges_table.put(publisher_id, follower_id, version=version, level=level)
             except Exception as error:
-                self.growing.failed(publisher_id, error)
+                self.growing.failed(publisher_id, error, deadline.check)
                 raise
             return level
 
-        self.growing.accepted(publisher_id, deadline.retry(put))
+        self.growing.accepted(publisher_id, deadline.retry(put), deadline.check)
 
 
 def new_deadline() -> Deadline:

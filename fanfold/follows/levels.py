@@ -21,6 +21,7 @@ from cachetools import TTLCache
 
 from fanfold import clock
 from fanfold.aws.retries import is_throttle, is_transient, throttling_reasons
+from fanfold.errors import TryLater
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import HOT_KEY_RANGE, SAMPLE, NotGrown, Shards, grown
 
@@ -145,15 +146,23 @@ class Growing:
             self._checked.clear()
             self._try_at.clear()
 
-    def accepted(self, publisher_id: str, level: int) -> None:
+    def accepted(
+        self, publisher_id: str, level: int, check: Callable[[], None] = lambda: None
+    ) -> None:
         """Count a sample of the accepted follows of a publisher that was throttled lately."""
         one_in = SAMPLE * 2**level
         if publisher_id in self._try_at and clock.chance() * one_in < 1:
-            with _ignoring_transient_errors():
+            with _failing_no_follow():
+                check()
                 self.levels.publishers.count(publisher_id, one_in, now_ms=clock.now_ms())
 
-    def failed(self, publisher_id: str, error: Exception) -> None:
-        """Grow the publisher if the error of a single write says so, and it is due."""
+    def failed(
+        self, publisher_id: str, error: Exception, check: Callable[[], None] = lambda: None
+    ) -> None:
+        """Grow the publisher if the error of a single write says so, and it is due.
+
+        `check` runs before each call; if it raises `TryLater`, no further one begins.
+        """
         if not is_throttle(error):
             return
         is_hot = HOT_KEY_RANGE in throttling_reasons(error)
@@ -164,13 +173,15 @@ class Growing:
         if not is_hot:
             self.notify(publisher_id, NotGrown("the throttle is of no key range"))
             return
-        with _ignoring_transient_errors():
+        with _failing_no_follow():
+            check()
             if self.levels.static() is not None:
                 return
             is_due = self._is_due(publisher_id)
+            check()
             seen = self.levels.read(publisher_id)
             if is_due:
-                self._grow(publisher_id, seen)
+                self._grow(publisher_id, seen, check)
 
     def _is_due(self, publisher_id: str) -> bool:
         """Whether the publisher was throttled before, and the wait since then is over."""
@@ -182,7 +193,7 @@ class Growing:
             self._try_at[publisher_id] = now + _wait() if is_due or try_at == math.inf else try_at
             return is_due
 
-    def _grow(self, publisher_id: str, seen: Shards) -> None:
+    def _grow(self, publisher_id: str, seen: Shards, check: Callable[[], None]) -> None:
         result = grown(
             seen,
             now_ms=clock.now_ms(),
@@ -191,7 +202,9 @@ class Growing:
         )
         if isinstance(result, NotGrown):
             self.notify(publisher_id, result)
-        elif self.levels.publishers.update(publisher_id, seen=seen, shards=result):
+            return
+        check()
+        if self.levels.publishers.update(publisher_id, seen=seen, shards=result):
             self.levels.remember(publisher_id, result.level)
             self.notify(publisher_id, result)
 
@@ -202,9 +215,10 @@ def _wait() -> float:
 
 
 @contextmanager
-def _ignoring_transient_errors() -> Iterator[None]:
+def _failing_no_follow() -> Iterator[None]:
+    """Ignore transient errors and the deadline."""
     try:
         yield
     except Exception as error:
-        if not is_transient(error):
+        if not (isinstance(error, TryLater) or is_transient(error)):
             raise

@@ -366,6 +366,30 @@ def test_no_call_that_raises_a_level_begins_after_the_deadline(
     assert [call[0] for call in world.calls] == made
 
 
+@pytest.mark.parametrize(
+    ("slow", "errors"), [("put", [HOT]), ("static", [HOT]), ("shards", [HOT]), ("put", [])]
+)
+def test_no_call_of_a_growth_begins_after_the_deadline(
+    world: World, slow: str, errors: list[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.throttled()
+    world.busy()
+    world.time.seconds += CHECK_SECONDS
+    monkeypatch.setattr(Levels, "static", lambda levels: levels.publishers.static_level())
+    monkeypatch.setattr(Levels, "to_write", lambda *_, **__: 0)
+    for table in (world.followers, world.publishers):
+
+        def called(*call: Any, plain: Any = table.called) -> None:
+            world.time.seconds += DEADLINE_SECONDS if call[0] == slow else 0.0
+            plain(*call)
+
+        table.called = called  # type: ignore[method-assign]
+    world.calls.clear()
+    with pytest.raises(TryLater, match="too slowly") if errors else nullcontext():
+        world.put(*errors)
+    assert world.calls[-1][0] == slow
+
+
 def test_the_pauses_of_a_send_leave_a_door_time_for_the_edge(time: Time) -> None:
     class Refusing:
         def send_message_batch(self, **request: Any) -> Any:
