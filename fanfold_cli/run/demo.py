@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -39,6 +39,8 @@ MOST_FOLLOWERS = 10_000
 SEED = 1
 # Of the largest post with --hurt: long enough to do something to it.
 HURT_SECONDS = 22.0
+# An engine that hangs may still take connections, and an ask is repeated a second later anyway.
+ASK_SECONDS = 5.0
 # Entries that are shown of a timeline, and those of a page: a timeline has several.
 PAGE = 10
 
@@ -177,6 +179,7 @@ def await_posts(people: People, graph: Graph) -> int:
     watched = [
         Watched(post, len(graph.followers[post.publisher])) for post in people.record.posts.values()
     ]
+    people.apis = {user: replace(api, seconds=ASK_SECONDS) for user, api in people.apis.items()}
     late = await_delivery(people, watched, patience=DELIVERY_SECONDS)
     if late:
         are = counted(len(late), "delivery is", "deliveries are")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -65,7 +66,10 @@ def people(system: System) -> People:
     found.record.follow_all(GRAPH.followers, 1, 2)
     found.record.add(Post("post", "ada", AT, 3))
 
+    @dataclass
     class Publisher:
+        seconds: float = 60.0
+
         def delivery(self, ref_id: str) -> dict[str, Any]:
             try:
                 return vars(status_for(system.fanouts, ref_id, publisher_id="ada"))
@@ -121,6 +125,22 @@ def test_an_engine_that_ends_or_an_error_that_stays_ends_the_demo_at_once(
     with pytest.raises(ExpectedError, match=said):
         demo.await_posts(people, GRAPH)
     assert naps == []
+
+
+def test_an_engine_that_hangs_is_asked_for_some_seconds_at_a_time(
+    people: People, system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang(*_: Any, **__: Any) -> Any:
+        system.clock.advance(demo.ASK_SECONDS)
+        raise ProtocolError("timed out")
+
+    monkeypatch.setattr(demo, "DELIVERY_SECONDS", 20)
+    monkeypatch.setattr(Stack, "api_url", API)
+    people._pool = Mock(**{"request.side_effect": hang})
+    people.sign_in("ada", "a-token")
+    assert demo.await_posts(people, GRAPH) == 1
+    assert people._pool.request.call_count >= 3
+    assert people.repeated == 0, "an ask was repeated for a minute"
 
 
 def test_the_bar_of_the_count_expects_the_rows_that_a_local_engine_has(
