@@ -22,7 +22,8 @@ READY := .venv/.ready node_modules/.ready $(TYPESCRIPT)/node_modules/.ready \
 	$(SECOND_JUDGE)/node_modules/.ready
 PYTEST := $(BIN)/pytest -n 2
 # A sample of the stories on the other transport, and on another engine than the model.
-ON_MOTO := $(patsubst %,tests/integration/test_%.py,pipeline publish follow timeline)
+ON_MOTO := $(patsubst %,tests/integration/%.py,fanout/test_pipeline fanout/test_publish \
+	follows/test_follow timeline/test_timeline)
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links \
 	--custom-compile-command "make lock"
@@ -99,7 +100,7 @@ mutants: .venv/.ready ## Take out guards and see the simulation notice; change l
 	@$(BIN)/python -m proof.mutants
 
 contract: $(READY) ## Try the whole OpenAPI document against a local engine, in under ten minutes
-	@$(BIN)/pytest -s -m slow tests/e2e/test_contract.py
+	@$(BIN)/pytest -s -m slow tests/e2e/api/test_contract.py
 
 bench: .venv/.ready ## Measure what the product costs beside its rivals, and keep the results
 	@$(BIN)/python -m proof.bench --save

@@ -198,9 +198,14 @@ def tests_of(file: str) -> list[str]:
     named = Path(file).stem
     first = sorted(units, key=lambda unit: unit not in named)  # its own tests
     return [
-        *(f"tests/unit/test_{unit}.py" for unit in first),
-        *(f"tests/integration/test_{each}.py" for each in integrations),
+        *(_place_of("unit", unit) for unit in first),
+        *(_place_of("integration", each) for each in integrations),
     ]
+
+
+def _place_of(kind: str, name: str) -> str:
+    (path,) = (ROOT / "tests" / kind).rglob(f"test_{name}.py")
+    return path.relative_to(ROOT).as_posix()
 
 
 def read(path: Path = LIST) -> list[Mutant]:

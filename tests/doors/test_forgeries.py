@@ -1,6 +1,6 @@
 """Forged cursors, claims and headers at the handlers: nobody reads or writes what is another's.
 
-API Gateway verifies tokens before a function is asked; `tests/e2e/test_forgeries.py` has those.
+API Gateway verifies tokens before a function is asked; `tests/e2e/api/test_forgeries.py` has those.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from cfnlint.api import lint  # type: ignore[import-untyped]
 from cfnlint.config import ManualArgs  # type: ignore[import-untyped]
 
 from infra.settings.stages import DEV, LOCAL
+from tests.infra.embedding.test_surroundings import BY_IDS
 from tests.infra.template import Template, make_stack, resources
-from tests.infra.test_surroundings import BY_IDS
 
 Finding = tuple[str, str]  # the rule, and where: a construct's path or a logical id
 

@@ -1,8 +1,8 @@
 """`examples/streams` on the local engine: what starts a consumer, and what it hears.
 
 The engine honours filters. It deletes what has expired without a record of it, and repeats neither
-the failed part of a batch nor a bisected one: for these, `tests/integration/test_stream_example.py`
-hands the consumers records in the form of AWS.
+the failed part of a batch nor a bisected one: for these,
+`tests/integration/examples/test_stream_example.py` hands the consumers records in the form of AWS.
 """
 
 import json
