@@ -1,8 +1,8 @@
 """What the HTTP API answers: the fields of its JSON.
 
-Types only, which no function imports when it runs: mypy holds the functions to them, and
-`tools/contract_docs/` writes them into the OpenAPI document. `tests/openapi.py` holds each answer
-of a test to that.
+Types only; no function imports them at run time. mypy checks the functions against them,
+`tools/contract_docs/` writes them into the OpenAPI document, and `tests/openapi.py` checks the
+answers in tests against that.
 """
 
 from typing import Annotated, Any, NotRequired, TypedDict
@@ -11,7 +11,7 @@ from fanfold import contract
 
 
 class Also:
-    """What JSON Schema says of a value besides its type."""
+    """The JSON Schema keywords of a value, besides its type."""
 
     def __init__(self, **keywords: Any) -> None:
         self.keywords = keywords
@@ -28,11 +28,14 @@ Instant = Annotated[
     ),
 ]
 Cursor = Annotated[str, Also(maxLength=contract.MAX_CURSOR_CHARS)]
+NextPage = Annotated[
+    Cursor | None, Also(description="The `cursor` of the page after this one, or null at the end.")
+]
 Count = Annotated[int, Also(minimum=0)]
 
 
 class Accepted(TypedDict):
-    """A post that is accepted: its delivery is owed from here on."""
+    """An accepted post: its delivery is promised."""
 
     ref_id: Id
     published_at: Instant
@@ -40,7 +43,7 @@ class Accepted(TypedDict):
 
 
 class Edited(TypedDict):
-    """A post that has its new body."""
+    """An edited post."""
 
     ref_id: Id
     edited_at: Instant
@@ -70,8 +73,8 @@ class Delivery(TypedDict):
     by: Annotated[
         str | None,
         Also(
-            description="How the post reaches followers: by an entry in the timeline of each, or "
-            "in the channel of its publisher, which all of them read. Null until that is decided. "
+            description="How the post reaches followers: by an entry in each follower's timeline, "
+            "or in its publisher's channel, which all of them read. Null until that is decided. "
             "New ways may be added; ignore an unknown one.",
             examples=list(contract.WAYS),
         ),
@@ -82,8 +85,8 @@ class Delivery(TypedDict):
     delivered: Annotated[
         Count,
         Also(
-            description="Entries written so far. In a channel, one entry is for all, and this is "
-            "`followers_estimated` once it is complete."
+            description="Entries written so far. A channel has one entry for all; this is then "
+            "`followers_estimated` once complete."
         ),
     ]
     segments_done: Count
@@ -101,14 +104,11 @@ class Followed(TypedDict):
 
 
 class FollowingPage(TypedDict):
-    """Whom the user follows, in order of id."""
+    """The publishers that the user follows, in order of id."""
 
     following: list[Followed]
     count: Annotated[Count, Also(description="How many the user follows, on all pages.")]
-    next: Annotated[
-        Cursor | None,
-        Also(description="The `cursor` of the page after this one, or null at the end."),
-    ]
+    next: NextPage
 
 
 class Muted(TypedDict):
@@ -116,13 +116,10 @@ class Muted(TypedDict):
 
 
 class MutedPage(TypedDict):
-    """Whom the user has muted, in order of id."""
+    """The publishers that the user has muted, in order of id."""
 
     muted: list[Muted]
-    next: Annotated[
-        Cursor | None,
-        Also(description="The `cursor` of the page after this one, or null at the end."),
-    ]
+    next: NextPage
 
 
 class Follower(TypedDict):
@@ -130,28 +127,25 @@ class Follower(TypedDict):
 
 
 class FollowersPage(TypedDict):
-    """Who follows the publisher, in no order that means anything."""
+    """The followers of the publisher, in no particular order."""
 
     followers: list[Follower]
     next: Annotated[
         Cursor | None,
         Also(
             description=(
-                "The `cursor` of the page after this one, or null at the end: a page may be short, "
-                "even empty, before it."
+                "The `cursor` of the page after this one, or null at the end. Before the end, a "
+                "page may be short or even empty."
             )
         ),
     ]
 
 
 class FollowersCount(TypedDict):
-    """How many follow the publisher, or did up to a minute ago."""
+    """How many follow the publisher, at most a minute ago."""
 
     followers: Count
-    exact: Annotated[
-        bool,
-        Also(description="False if it is an estimate: 19 of 20 are within 6 %."),
-    ]
+    exact: Annotated[bool, Also(description="False if it is an estimate: 19 of 20 are within 6 %.")]
 
 
 class TimelineEntry(TypedDict):
@@ -161,13 +155,12 @@ class TimelineEntry(TypedDict):
     edited_at: NotRequired[
         Annotated[
             Instant | None,
-            Also(description="Null if nobody has edited it; left out with `hydrate=false`."),
+            Also(description="Null if nobody has edited it; absent with `hydrate=false`."),
         ]
     ]
     body: NotRequired[
         Annotated[
-            dict[str, Any] | None,
-            Also(description="As it was sent; left out with `hydrate=false`."),
+            dict[str, Any] | None, Also(description="As it was sent; absent with `hydrate=false`.")
         ]
     ]
 
@@ -180,22 +173,17 @@ class TimelinePage(TypedDict):
         Cursor | None,
         Also(description="The `before` of the page after this one, or null at the end."),
     ]
-    previous: Annotated[
-        Cursor, Also(description="The `after` of what is newer, and of what comes late.")
-    ]
+    previous: Annotated[Cursor, Also(description="The `after` for newer and late entries.")]
     more: NotRequired[
         Annotated[
-            bool,
-            Also(description="True if `after` has more to give; else it is left out.", const=True),
+            bool, Also(description="True if `after` has more entries; else absent.", const=True)
         ]
     ]
     partial: NotRequired[
         Annotated[
             bool,
             Also(
-                description=(
-                    "True if the page may be short, as much was left out; else it is left out."
-                ),
+                description="True if the page may be short, as much was left out; else absent.",
                 const=True,
             ),
         ]
@@ -203,14 +191,14 @@ class TimelinePage(TypedDict):
 
 
 class MovedMarker(TypedDict):
-    """The entry up to which the user has read, now that there is one."""
+    """The entry up to which the user has read."""
 
     published_at: Instant
     ref_id: Id
 
 
 class Marker(TypedDict):
-    """The entry up to which the user has read; null where none was ever set."""
+    """The entry up to which the user has read; nulls if none was ever set."""
 
     published_at: Instant | None
     ref_id: Id | None
@@ -234,7 +222,7 @@ class Problem(TypedDict):
         str,
         Also(
             format="uri",
-            description="An address in the documentation; what follows `#` names the problem.",
+            description="An address in the documentation; the part after `#` names the problem.",
         ),
     ]
     title: str
@@ -243,6 +231,6 @@ class Problem(TypedDict):
 
 
 class GatewayMessage(TypedDict):
-    """What API Gateway answers by itself, before a function is asked."""
+    """An answer of API Gateway itself, without a function."""
 
     message: str

@@ -1,6 +1,6 @@
-"""The shares of PLAN, the lanes and RELATE in the write capacity of the timelines table.
+"""How PLAN, the lanes and RELATE share the write capacity of the timelines table.
 
-An entry is one write unit. Bulk never gets all capacity, so a small publish finds some beside the
+An entry is one write unit. Bulk never gets all capacity, so a small publish has room beside the
 largest one. `docs/operations.md` has the calculation.
 
 The numbers of workers follow from the capacity too, unless the account runs fewer at once.
@@ -28,13 +28,13 @@ MIN_WORKERS = 2
 # One batch a second; with less, a worker would wait before each batch.
 MIN_WORKER_RATE = 25
 
-# A throttled worker goes on with this part of its share: a new table takes an eighth or so of the
-# default capacity.
+# A throttled worker slows down to its share divided by this: a new table takes about an eighth of
+# the default capacity.
 SLOWEST_PART = 8
 
 BULK_PERCENT = 85
-# A segment of at most 5,000 followers then takes 2 to 4 s, beside which its calls to the ledger,
-# some tens of ms, do not matter.
+# A segment of at most 5,000 followers then takes 2 to 4 s. Its calls to the ledger take some tens
+# of ms, which does not matter.
 BULK_WORKER_RATE = 2_000
 # Enough for 150,000 units a second; above that, each worker writes more. So all workers together
 # leave most of an account's 1,000 concurrent executions to others.
@@ -45,45 +45,44 @@ EXPRESS_WORKER_PERCENT = 25
 # 40 workers at the default capacity: enough to use all of it with small publishes, although they
 # mostly wait for the ledger.
 UNITS_PER_EXPRESS_WORKER = 1_000
-# What one of them may write at once after a rest: a twentieth of a second's capacity, so that a
-# fan-out to 3,000 followers waits for its calls more than for its pace (bench ordinary). Of one
-# worker that is no more than half of what a new table takes in an idle second; and with little
-# capacity no less than small publishes need, which PLAN may hand over.
+# An express worker may write this part of a second's capacity at once after a rest, so that a
+# fan-out to 3,000 followers waits for its calls more than for its pace (bench ordinary). The
+# maximum is half of what a new table takes in a second, the minimum what small publishes need that
+# PLAN hands over.
 EXPRESS_BURST_PARTS = 20
 MIN_EXPRESS_BURST, MAX_EXPRESS_BURST = 250, 2_000
 MIN_EXPRESS_WORKERS = 5
 MAX_EXPRESS_WORKERS = 100
 
 RELATION_PERCENT = 10
-# RELATE has ten orders at a time, but each takes CPU, of which its memory has a third of a core. An
-# order that finds its edge writes nothing, and one to backfill up to 30 entries: 200 are 7 to 20
-# such orders a second.
+# RELATE takes ten commands at a time, but its memory comes with a third of a core. A command that
+# finds its edge writes nothing, and a backfill up to 30 entries: 200 entries are 7 to 20 backfills.
 RELATION_WORKER_RATE = 200
 MAX_RELATION_WORKERS = 100
 
-# Ten posts at a time each, and what a post takes is a few small calls, at any capacity.
+# Each takes ten posts at a time, and a post takes a few small calls at any capacity.
 PUBLISH_WORKERS = 10
-# What all workers of PLAN may write at once after a rest is a quarter of a second's capacity: the
-# posts of ordinary publishers do not wait for their pace, and a table that is a second idle takes
-# them. But no more than a whole sample of the followers (density.py) needs, about a thousand.
+# After a rest, all workers of PLAN together may write a quarter of a second's capacity at once. So
+# posts of ordinary publishers do not wait for the pace, and a table that was idle for a second
+# takes them. One worker needs at most a whole sample of followers (density.py), about a thousand.
 PUBLISH_BURST_PARTS = 4
 MAX_PUBLISH_BURST = 1_000
 
-# Of the concurrent executions that a stage may take: these are for requests and SWEEP, which would
-# otherwise be throttled by one large fan-out.
+# The part of a stage's concurrent executions for requests and SWEEP, which one large fan-out would
+# otherwise throttle.
 OTHERS_PERCENT = 20
 # What AWS gives a new account. It is also the least that a stage works with: two workers of each
 # queue, and two executions for the others.
 MIN_CONCURRENCY = 10
 
-# Of PLAN and DELIVER by transport. boto3 takes 49 us of CPU for an entry and gets a whole vCPU, so
+# Memory of PLAN and DELIVER. boto3 takes 49 us of CPU for an entry and gets a whole vCPU, so
 # that the table limits the worker, not Lambda. libcurl takes a twentieth: 10,000 entries a second
 # leave the 0.29 vCPU of 512 MB mostly idle, and less memory would only slow down cold starts.
 WRITER_MEMORY_MB = {names.LIBCURL: 512, names.BOTO3: 1769}
 
 
 class NoRoom(ValueError):
-    """The given workers are more than the account may run at once; `executions` would do."""
+    """The account may not run the given workers at once; with `executions` it could."""
 
     def __init__(self, sentence: str, executions: int) -> None:
         super().__init__(sentence)
@@ -101,10 +100,11 @@ class LaneBudget:
 
     @property
     def slowest_rate(self) -> int:
-        """What a worker goes on with on a throttled table, at least a batch a second.
+        """A worker's rate on a throttled table, at least a batch a second.
 
-        An eighth of its share where all are at work, and no more than its share of a new table. Of
-        its own rate, 40 express workers would send a new table of 4,000 units 50,000 a second.
+        An eighth of its share when all workers are busy, and at most its share of a new table. An
+        eighth of its own rate would be too much: 40 express workers would send 50,000 entries a
+        second to a new table of 4,000 units.
         """
         share = min(self.worker_rate, self.rate // self.max_concurrency) // SLOWEST_PART
         return max(MIN_WORKER_RATE, min(share, MIN_WARM_WRITE_UNITS // self.max_concurrency))
@@ -144,8 +144,8 @@ class Budget:
 
         With a `concurrency`, the account's concurrent executions that the stage may take, defaults
         are lowered until they fit. Raises `NoRoom` if the given numbers do not fit, and
-        `ValueError` if the capacity is out of bounds, or gives each of so many bulk workers less
-        than a batch a second.
+        `ValueError` if the capacity is out of bounds or a bulk worker would have less than a batch
+        a second.
         """
         units = write_units_per_second
         if not MIN_WRITE_CAPACITY <= units <= MAX_WRITE_CAPACITY:
@@ -170,7 +170,7 @@ class Budget:
 
     @property
     def workers(self) -> dict[names.Queue, int]:
-        """How many there are at most of each queue."""
+        """The most workers of each queue."""
         return {
             names.PUBLISH: self.publish.max_concurrency,
             names.EXPRESS: self.express.max_concurrency,
@@ -190,7 +190,7 @@ class Budget:
 
     @property
     def express_burst(self) -> int:
-        """The same of a worker of express."""
+        """The entries that an express worker may write at once."""
         burst = min(MAX_EXPRESS_BURST, self.write_units_per_second // EXPRESS_BURST_PARTS)
         return max(MIN_EXPRESS_BURST, burst)
 
@@ -201,12 +201,12 @@ class Budget:
 
 
 def room_of(concurrency: int) -> int:
-    """How many of so many concurrent executions the workers may take."""
+    """The part of these concurrent executions that workers may take."""
     return concurrency * (100 - OTHERS_PERCENT) // 100
 
 
 def executions_for(workers: int) -> int:
-    """The concurrent executions that leave room for so many workers."""
+    """The concurrent executions that leave room for this many workers."""
     return -(-workers * 100 // (100 - OTHERS_PERCENT))
 
 
@@ -227,7 +227,7 @@ def _workers(
     given: Mapping[names.Queue, int | None],
     concurrency: int | None,
 ) -> dict[names.Queue, int]:
-    """The given numbers, and for the other queues what they want, or their part of the room."""
+    """The workers of each queue: as given, else as wanted, or what there is room for."""
     fixed = {queue: number for queue, number in given.items() if number is not None}
     workers = {**wanted, **fixed}
     if concurrency is None or sum(workers.values()) <= room_of(concurrency):
@@ -255,7 +255,7 @@ def in_words(workers: Mapping[names.Queue, int]) -> str:
 
 
 def _express(units: int, workers: int) -> LaneBudget:
-    """Of PLAN too, which writes as express does."""
+    """Also the budget of PLAN, which writes as express does."""
     return LaneBudget(100, units, workers, _percent(EXPRESS_WORKER_PERCENT, units))
 
 

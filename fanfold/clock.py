@@ -21,15 +21,15 @@ def sleep(seconds: float) -> None:
     _time.sleep(seconds)
 
 
-# Below it, two clocks differ only because `now_ms` cuts off what is less than a millisecond.
+# The clocks drift apart by less: `now_ms` cuts off fractions of a millisecond.
 _JUMP_SECONDS = 0.1
 
 
 class Lasting:
-    """Seconds by whichever clock says more: the timer of what a container keeps for a while.
+    """The timer of caches: the monotonic clock, plus the time for which it stood still.
 
-    Lambda may freeze a container between two requests, and the monotonic clock with it. Then the
-    wall clock jumps ahead of it; one that is set back tells nothing.
+    Lambda may freeze a container between two requests, and the monotonic clock with it. The wall
+    clock then jumps ahead, and the jump is added. A wall clock that is set back is ignored.
     """
 
     def __init__(self) -> None:

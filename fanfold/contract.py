@@ -8,16 +8,16 @@ from typing import Final, NamedTuple
 
 from fanfold import errors
 
-# Of every queue message. A new reader also accepts the version before.
+# The version of every queue message. A new reader also accepts the version before.
 VERSION: Final = 1
 
 # OIDC subjects and e-mail addresses fit. `#` separates the parts of a key, so no id contains it.
 ID_PATTERN: Final = r"[A-Za-z0-9_.:|@+=-]{1,128}"
 MAX_ID_CHARS: Final = 128
 
-# With it, a post's row stays under 5 KB, and a page of 100 posts far below Lambda's limit of 6 MB.
+# So a post's row stays under 5 KB, and a page of 100 posts far below Lambda's limit of 6 MB.
 MAX_BODY_BYTES: Final = 4096
-# JSON parsers of readers stop at depths of their own; Python's stops between 300 and 1,000.
+# JSON parsers of clients have their own limits; Python's is between 300 and 1,000.
 MAX_BODY_LEVELS: Final = 100
 # The body with its envelope. A larger request is refused before it is parsed.
 MAX_REQUEST_BYTES: Final = 16 * 1024
@@ -34,10 +34,10 @@ MAX_IDEMPOTENCY_KEY_CHARS: Final = 256
 # Printable ASCII: HTTP does not say how a header spells any other character, so proxies differ.
 IDEMPOTENCY_KEY_PATTERN: Final = rf"[ -~]{{1,{MAX_IDEMPOTENCY_KEY_CHARS}}}"
 
-# How long ago a client first sent the request that it repeats, in whole milliseconds. By that, the
-# clock of a client is of no account.
+# The header of a repeated request: milliseconds since the client first sent it. So the client's
+# clock does not matter.
 REQUEST_AGE: Final = "request-age"
-# No client repeats a request by itself for so long.
+# No client repeats a request by itself for longer.
 MAX_REQUEST_AGE_MS: Final = 60 * 60 * 1000
 
 
@@ -48,7 +48,7 @@ class Route(NamedTuple):
     method: str
     path: str
     door: str  # the module of functions/ that answers it
-    status: int = 200  # of the answer that is no error
+    status: int = 200  # of a successful answer
     query: tuple[str, ...] = ()  # its parameters; any other is refused
     refusals: tuple[type[errors.FanfoldError], ...] = ()
 
@@ -58,7 +58,7 @@ class Route(NamedTuple):
         return f"{self.method} {self.path}"
 
 
-# Where a page begins and ends that is read in both directions.
+# Parameters that bound a page which can be read in both directions.
 PLACES: Final = ("before", "after", "from", "to")
 
 # Errors that any route may answer.
@@ -150,12 +150,12 @@ ROUTES: Final = (
     COUNT_FOLLOWERS,
 )
 
-# A problem's type is this address, `#` and the error's slug. The slug is what clients compare: the
-# page may move, and its address with it.
+# A problem's type is this address, `#` and the error's slug. Clients compare the slug, since the
+# page may move.
 PROBLEMS_PAGE: Final = "https://fanfold.example/docs/problems.md"
 # An answer belongs to one user, and the next one may differ.
 CACHE_CONTROL: Final = "private, no-store"
-# Of answers 429 and 503 that do not know better.
+# The default of answers 429 and 503.
 RETRY_AFTER_SECONDS: Final = 1
 
 # Messages of other services on the publish queue.

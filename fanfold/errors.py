@@ -11,7 +11,7 @@ class FanfoldError(Exception):
     title = "Internal error"
 
     def __init__(self, sentence: str, *, quoted: str = "") -> None:
-        """`quoted` is the part of the sentence that no log may hold: a sender's text, a reader."""
+        """`quoted` is the part that must stay out of logs: a sender's text, or a reader's id."""
         super().__init__(sentence)
         self.sentence = sentence
         self._quoted = quoted
@@ -91,7 +91,7 @@ class TooManyMutes(FanfoldError):
 
 
 class MuteOvertaken(FanfoldError):
-    """A mute or unmute of the user that was sent later was answered meanwhile."""
+    """The user sent a later mute or unmute, and that was answered first."""
 
     status = 409
     slug = "mute-overtaken"
@@ -99,7 +99,7 @@ class MuteOvertaken(FanfoldError):
 
 
 class KeyReused(FanfoldError):
-    """The Idempotency-Key stands for another post. The status is that of the IETF's draft on it."""
+    """The Idempotency-Key stands for another post. The status is that of the IETF draft."""
 
     status = 422
     slug = "key-reused"
@@ -115,7 +115,7 @@ class PostRetracted(FanfoldError):
 
 
 class EditOvertaken(FanfoldError):
-    """The stored content is of an edit that was asked for later, or in the same millisecond."""
+    """The stored edit was sent later, or in the same millisecond."""
 
     status = 409
     slug = "edit-overtaken"
@@ -136,11 +136,11 @@ class TryLater(FanfoldError):
     status = 503
     slug = "try-later"
     title = "Try again in a moment"
-    wait_ms = 0  # by then it may succeed, if that is known
+    wait_ms = 0  # how long to wait, if that is known
 
 
 class NotYet(TryLater):
-    """What a message needs has not come yet; mostly it is under way, so it is tried again soon."""
+    """A message needs something that is probably under way; it is tried again soon."""
 
 
 class Unanswered(Exception, metaclass=ABCMeta):

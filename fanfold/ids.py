@@ -12,10 +12,10 @@ from fanfold.contract import (
 )
 from fanfold.errors import BadInput
 
-# Ids all the same, but servers and proxies take them for steps in the path of an address.
+# Segments that cannot stand in a URL's path: servers and proxies resolve them.
 NO_PATH_IDS = ("", ".", "..")
 _ID = re.compile(ID_PATTERN, re.ASCII)
-# What the door of users makes: of keys by `ref_id_for`, and at random.
+# The ids that the HTTP door makes: from keys by `ref_id_for`, or at random.
 _DOORS_OWN = re.compile("[0-9a-f]{32}")
 _SORT_KEY = re.compile(rf"(\d{{4}}-[0-9T:.-]{{18}}Z)#({ID_PATTERN})", re.ASCII)
 
@@ -36,7 +36,7 @@ def check_id(text: str, *, field: str) -> str:
 
 
 def is_of_users_door(ref_id: str) -> bool:
-    """Whether the door of users may have made this `ref_id`, or will."""
+    """Whether the HTTP door may make this `ref_id`, or has made it."""
     return _DOORS_OWN.fullmatch(ref_id) is not None
 
 

@@ -1,4 +1,4 @@
-"""JSON that others sent: numbers keep their text, and what would lose something is refused."""
+"""JSON from outside: numbers keep their text, and what Python would read with a loss is refused."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 from fanfold import contract
 from fanfold.errors import BadInput
 
-# Of a member's name that is quoted in a sentence.
+# Characters of a member's name in an error sentence.
 _NAME_CHARS = 40
 
 
 class Verbatim:
-    """JSON text that `write` writes as it is: a number, or a body that is stored.
+    """JSON text that `write` writes as it is: a number, or a stored body.
 
-    No subclass of `str` or `float`: it must not pass for a string, nor be written as Python would.
+    It subclasses neither `str` nor `float`, so it never passes for a string or is formatted anew.
     """
 
     __slots__ = ("text",)
@@ -26,7 +26,7 @@ class Verbatim:
 
 
 class _Lossy(Exception):
-    """JSON, or nearly so, that Python would read by leaving something out."""
+    """JSON, or nearly so, of which Python would silently drop a part."""
 
     def __init__(self, sentence: str, quoted: str = "") -> None:
         super().__init__(sentence)
@@ -34,7 +34,7 @@ class _Lossy(Exception):
 
 
 def read(raw: str, *, what: str, hint: str = "") -> dict[str, Any]:
-    """Read a JSON object. A number that Python would write otherwise is `Verbatim`.
+    """Read a JSON object. A number that Python would spell differently becomes `Verbatim`.
 
     Raises `BadInput` with a sentence that begins with `what`, such as "The message".
     """
@@ -54,7 +54,7 @@ def read(raw: str, *, what: str, hint: str = "") -> dict[str, Any]:
 
 
 def write(value: Any, *, sort_keys: bool = False) -> str:
-    """Compact JSON text of a value of which a part may be `Verbatim`, in Unicode.
+    """Compact JSON text, in Unicode, of a value that may contain `Verbatim`.
 
     With `sort_keys`, two texts are equal if only the order of members differs.
     """

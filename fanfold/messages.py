@@ -15,9 +15,8 @@ from fanfold import contract, json_text, names
 from fanfold.errors import BadInput
 from fanfold.ids import check_id
 
-# An older first time is not believed: nothing that we keep remembers what was asked for meanwhile.
-# SQS keeps a message in its queue, and then, if a worker rejects it, as long in the dead-letter
-# queue.
+# An older first time is not believed: we keep no record of later requests for longer. SQS keeps a
+# message in its queue, and again as long in the dead-letter queue if a worker rejects it.
 MAX_FIRST_SENT_MS = 2 * names.QUEUE_DAYS * 24 * 60 * 60 * 1000
 
 
@@ -30,7 +29,7 @@ def first_sent_at(attribute: str, *, sent_at: int) -> int:
 
 
 def first_message_id(attribute: str, *, message_id: str) -> str:
-    """The id that a message had first, by its attribute if that can be an id, else its own."""
+    """A message's first id: its attribute if that can be an id, else its own id."""
     return attribute if re.fullmatch(contract.MESSAGE_ID_PATTERN, attribute) else message_id
 
 

@@ -19,10 +19,10 @@ class Table(NamedTuple):
 
     `ttl` names the attribute with the epoch second after which DynamoDB may delete the item.
 
-    A table that `takes_bursts` gets the maximum of write units of the stage, and is warmed.
-    Where `keys_run_hot`, many users read or write one key, so a stage may have CloudWatch record
-    the throttled keys. That is billed for the indexes too, so no other table has it.
-    What changes in a table that is `heard_by_others` may be streamed to other systems.
+    With `takes_bursts`, the table gets the stage's maximum of write units, and is warmed.
+    With `keys_run_hot`, many users read or write one key, and a stage may let CloudWatch record the
+    throttled keys. Its indexes are billed for that too, so other tables go without.
+    With `heard_by_others`, changes may be streamed to other systems.
     """
 
     name: str
@@ -83,7 +83,7 @@ READERS = Table("Readers", "user_id")
 TABLES = (TIMELINES, FOLLOWERS, FOLLOWING, PUBLISHERS, POSTS, FANOUTS, READERS)
 
 
-# A write whose answer did not come in time, which is three seconds, may still land: seconds later
+# A write that was not answered in three seconds may still land seconds later
 # (docs/decisions/0053-rare-faults.md).
 LANDING_SECONDS = 15
 
@@ -165,15 +165,15 @@ class Queue(NamedTuple):
 # keeps when SQS moves it to a dead-letter queue.
 QUEUE_DAYS = 14
 
-# A message of PUBLISH and RELATION is a few small calls: ten of them are the most that Lambda hands
-# over without a batching window. Five receives are the fewest that AWS recommends: with fewer,
-# throttled invocations alone could send healthy messages to the dead-letter queue. An order of
-# RELATION fails while its publisher's edges are throttled, or where its backfill gets nowhere: 30
-# receives, three minutes apart, are an hour and a half, longer than a crowd comes.
+# A message of PUBLISH or RELATION takes a few small calls. Ten are the most that Lambda hands over
+# without a batching window. Five receives are the fewest that AWS recommends: with fewer, throttled
+# invocations alone could send healthy messages to the dead-letter queue. A command of RELATION
+# fails while its publisher's edges are throttled or its backfill makes no progress. Its 30
+# receives, three minutes apart, last an hour and a half, longer than a rush of follows.
 PUBLISH = Queue("Publish", PLAN, batch_size=10, max_receives=5)
 RELATION = Queue("Relation", RELATE, batch_size=10, max_receives=30)
-# A message of a lane is a segment, which may take the whole timeout, and which fails more often:
-# whenever the table is throttled.
+# A message of a lane is a segment. It may take the whole timeout, and fails whenever the table is
+# throttled.
 EXPRESS = Queue("Express", DELIVER, batch_size=1, max_receives=10)
 BULK = Queue("Bulk", DELIVER, batch_size=1, max_receives=10)
 
@@ -187,7 +187,7 @@ API_URL_OUTPUT = "ApiUrl"
 API_DOMAIN_TARGET_OUTPUT = "ApiDomainTarget"
 USER_POOL_ID_OUTPUT = "UserPoolId"
 USER_POOL_CLIENT_ID_OUTPUT = "UserPoolClientId"
-# Only of a stage with channels: from how many followers on PLAN gives a publisher one.
+# Only of a stage with channels: PLAN gives one to publishers with this many followers.
 CHANNEL_THRESHOLD_OUTPUT = "ChannelThreshold"
 
 METRICS_NAMESPACE = "Fanfold"
@@ -196,26 +196,24 @@ FANOUTS_STALLED = "FanoutsStalled"
 FANOUTS_ABANDONED = "FanoutsAbandoned"
 # Deliveries that PLAN has ended because their post is missing.
 FANOUTS_VOIDED = "FanoutsVoided"
-# Ages of the oldest open fan-outs in seconds, 0 if there is none: of those with one segment or
-# without a plan, and of those with more. SWEEP emits them at the end of a run that came through.
+# The age of the oldest open fan-out in seconds, or 0: of those with at most one segment, and of
+# those with more. SWEEP emits both at the end of a complete run.
 OLDEST_SMALL_OPEN_SECONDS = "OldestSmallOpenSeconds"
 OLDEST_LARGE_OPEN_SECONDS = "OldestLargeOpenSeconds"
-# The age of the oldest dead letter that a run of SWEEP has read, since its send, from which SQS
-# counts the retention; 0 if it read none. SQS's own age leaves out what was received more than
-# three times, and SWEEP alone receives each letter every minute.
+# Seconds since the oldest dead letter was sent, of those that a run of SWEEP has read; 0 if it read
+# none. SQS counts the retention from there. Its own metric leaves out messages received more than
+# three times, and SWEEP receives each letter every minute.
 OLDEST_DEAD_LETTER_SECONDS = "OldestDeadLetterSeconds"
 ENTRIES_DELIVERED = "EntriesDelivered"
 LANE = "lane"  # a dimension of it
 GROWTHS = "Growths"
 GROWTHS_REFUSED = "GrowthsRefused"
-# How many channels there are, demoted ones too: SWEEP emits it likewise, in a stage with channels.
+# The number of channels, including demoted ones. SWEEP emits it too, in a stage with channels.
 CHANNELS = "Channels"
-# Posts that were pushed though their publisher has enough followers: there was no room for another
-# channel.
+# Posts that were pushed because there was no room for another channel.
 CHANNELS_REFUSED = "ChannelsRefused"
 
-# Who may read what is a publisher's, such as its feed and its followers: every signed-in user, or
-# the publisher alone.
+# Who may read a publisher's feed and followers: every signed-in user, or the publisher alone.
 USERS = "users"
 PUBLISHER = "publisher"
 READER_KINDS = (USERS, PUBLISHER)

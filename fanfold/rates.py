@@ -1,10 +1,10 @@
 """How often one publisher publishes, and one user follows: a pure decision over one number.
 
-A bucket of `limit` tokens that fills up in `period_ms`. All that is kept of it is the time until
-which what was counted uses up the rate (the generic cell rate algorithm, GCRA): it fits into a row
-that is written anyway, and no clock has to run. Times are those of requests, in epoch milliseconds;
-what is kept is in nanoseconds, so that what one takes of the period is exact enough: rounded to
-microseconds, 59,999 a minute would be 60,000, and rounded up to milliseconds, half of them.
+It is a bucket of `limit` tokens that refills in `period_ms`. Only one time is stored: until when
+the counted requests use up the rate (the generic cell rate algorithm, GCRA). It fits into a row
+that is written anyway, and no timer runs. Requests have times in epoch milliseconds, but the stored
+time is in nanoseconds. In microseconds, 59,999 a minute would be rounded to 60,000; in whole
+milliseconds, to 30,000.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _MS = 1_000_000  # in nanoseconds
 _MINUTE_MS = 60_000
 _HOUR_MS = 60 * _MINUTE_MS
 _DAY_MS = 24 * _HOUR_MS
-# A wait is told in the first of these of which it has two or more, else in seconds.
+# A wait is given in the first unit of which it has two or more, else in seconds.
 _UNITS = ((_HOUR_MS, "h"), (_MINUTE_MS, "min"))
 
 
 class Rate(NamedTuple):
-    """At most `limit` at once, and as many again in each `period_ms`; a `limit` of 0 is none."""
+    """At most `limit` at once, and as many again in each `period_ms`; a `limit` of 0 is no rate."""
 
     limit: int
     period_ms: int
@@ -35,7 +35,7 @@ class Rate(NamedTuple):
 
     @property
     def interval_ns(self) -> int:
-        """What one takes of the period."""
+        """How much of the period one request takes."""
         return self.period_ms * _MS // self.limit
 
     def room(self, now_ms: int) -> int:
@@ -47,15 +47,15 @@ class Rate(NamedTuple):
         return max(0, -((self.room(now_ms) - used_until) // _MS))
 
     def after(self, used_until: int, now_ms: int) -> int:
-        """`used_until` once one more is counted at `now_ms`. A rest saves up no more than `limit`.
+        """`used_until` after one more is counted at `now_ms`. A rest saves up at most `limit`.
 
-        It never goes back, whatever the order in which requests are counted.
+        It never goes back, in whatever order requests are counted.
         """
         return max(used_until, at(now_ms)) + self.interval_ns
 
 
 def at(now_ms: int) -> int:
-    """The latest `used_until` at which nothing is used up at `now_ms`: it, in nanoseconds."""
+    """The latest `used_until` at which the rate is unused at `now_ms`: that time in nanoseconds."""
     return now_ms * _MS
 
 

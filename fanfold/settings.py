@@ -13,9 +13,9 @@ from fanfold import names
 # The most that a stage may set as `max_level`: 1,024 write shards, for a million follows a second.
 # PLAN reads every shard of a small publisher: 2,047 queries, which take 2 s of CPU of its 60 s.
 HIGHEST_LEVEL = 10
-# The most that a stage may set as `backfill`: so many writes may each follow of a user cost.
+# The most that a stage may set as `backfill`: the writes that one follow may cost.
 MOST_BACKFILL = 30
-# A stage that does not use them is deployed as if there were none: not even a variable says so.
+# Variables that a stage without them does not have.
 _SAID_IF_SET = ("channel_threshold", "longest_retention_days")
 
 
@@ -52,20 +52,19 @@ def pattern(regex: str, words: str) -> SettingRule:
     return SettingRule(words, allows, quotes=False)
 
 
-# A cold start pays for each generated method, and those of the subclasses do.
+# A cold start pays for each generated method; those of the subclasses suffice.
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class StageSettings:
-    """What a stage chooses (`-c NAME=VALUE`) and all functions are told by the same name.
+    """What a stage chooses (`-c NAME=VALUE`) and every function reads under the same name.
 
-    Each has its rule and what docs/settings.md says of it. Bounds without a reason refuse what is
-    mistyped.
+    Each has its rule and its text in docs/settings.md. Bounds without a reason catch typing errors.
     """
 
     # OPENREC.tv keeps them for a month too.
     retention_days: Annotated[int, bounds(1, 3650)] = 30
     """How long entries live; posts live 14 days longer."""
-    # Entries of that time hide and show again with it, so marks of unfollows and demoted channels
-    # outlive it.
+    # A raised retention shows entries of that time again, so marks of unfollows and demoted
+    # channels outlive it.
     longest_retention_days: Annotated[int, bounds(0, 3650)] = 0
     """The longest `retention_days` that the stage ever had, if more. [Give it when you lower the
     retention](operations.md#change-the-retention), and never lower it: `fanfold preflight` refuses
@@ -80,7 +79,7 @@ class StageSettings:
     publishes_per_minute: Annotated[int, bounds(0, 60_000)] = 60
     """Posts of a publisher, at once and each minute; more are [refused, or delivered
     later](decisions/0037-rates.md); 0: no limit."""
-    # Nobody has the most: it is for channels that operators add alone.
+    # Nobody has that many: the maximum leaves channels to operators.
     channel_threshold: Annotated[int, bounds(0, 1_000_000_000)] = 0
     """Publishers with this many followers, by PLAN's estimate, get [a
     channel](operations.md#channels), at most 64. 1000000000: only those that `fanfold channels add`
@@ -92,7 +91,7 @@ class StageSettings:
     """A publisher has at most 2^`max_level` write shards."""
     post_readers: Annotated[str, one_of(*names.READER_KINDS)] = names.USERS
     """Who reads a feed, or a single post: every signed-in user, or its publisher alone."""
-    # Names of users are nobody else's business unless a stage says so.
+    # Followers are private unless a stage says otherwise.
     follower_readers: Annotated[str, one_of(*names.READER_KINDS)] = names.PUBLISHER
     """Who sees followers and their number: every signed-in user, or the publisher alone."""
     user_claim: Annotated[
@@ -130,17 +129,17 @@ class Settings(StageSettings):
     express_worker_rate: int = 10_000
     bulk_worker_rate: int = 2_125
     relation_worker_rate: int = 200
-    # The same where the table throttles it.
+    # A worker's rate while the table throttles it.
     publish_slowest_rate: int = 400
     express_slowest_rate: int = 100
     bulk_slowest_rate: int = 250
     # What a worker may write at once after a rest.
     publish_burst: int = 1_000
     express_burst: int = 2_000
-    # Whom each sender of the publish queue may act for (`aws/senders.py`); without any, whoever may
-    # send may act for everybody.
+    # Whom each sender of the publish queue may act for (`aws/senders.py`); if empty, every sender
+    # may act for everybody.
     senders: str = ""
-    # Between two growths of a publisher. By then, the effect of the first can be measured.
+    # The pause between two growths of a publisher, in which the first one's effect shows.
     growth_cooldown_ms: int = 10_000
     # Ids of the event source mappings, for SWEEP alone: a mapping refers to its function, so in
     # CloudFormation the function cannot refer to the mapping.

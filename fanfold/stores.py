@@ -1,7 +1,7 @@
-"""The stores of a stage: which class reads and writes which table is said here alone.
+"""The stores of a stage: the only place that says which class uses which table.
 
-Each store is made, and its module imported, when it is first asked for: a cold start pays for every
-import, and no function uses all of them.
+A store is made, and its module imported, at its first use: a cold start pays for every import, and
+no function uses all stores.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Stores:
-    """All stores that use one client; what may not retry has a client, and stores, of its own."""
+    """All stores of one client. Code whose calls must not retry has its own client and stores."""
 
     def __init__(self, client: DynamoDBClient, settings: Settings) -> None:
         self.client, self.settings = client, settings

@@ -6,12 +6,12 @@ from functools import cache
 
 from fanfold.errors import BadInput
 
-# A request gives way to another one of its user that was received so much later. Clocks that stamp
-# requests and messages differ by less, and a client that asks for something else has waited longer.
+# A request yields to another one of its user that was received this much later. The clocks that
+# stamp requests differ by less, and a client that changes its mind takes longer.
 OVERTAKEN_MS = 1_000
 WIDTH = len("2026-11-20T18:00:00.123Z")
-# A date-time of RFC 3339 (section 5.6), whose `T` and `Z` may be in lower case. The same pattern
-# for every version of Python: what `datetime.fromisoformat` reads beyond it has changed.
+# A date-time of RFC 3339 (section 5.6), whose `T` and `Z` may be in lower case. Versions of Python
+# differ in what else `datetime.fromisoformat` reads.
 _RFC_3339 = (
     r"(\d{4})-(\d{2})-(\d{2})[Tt]([01]\d|2[0-3]):(\d{2}):(\d{2})(?:\.(\d+))?"
     r"(?:[Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))"

@@ -267,7 +267,7 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description A post that is accepted: its delivery is owed from here on. */
+        /** @description An accepted post: its delivery is promised. */
         Accepted: {
             ref_id: string;
             /**
@@ -295,14 +295,14 @@ export interface components {
              */
             state: string;
             /**
-             * @description How the post reaches followers: by an entry in the timeline of each, or in the channel of its publisher, which all of them read. Null until that is decided. New ways may be added; ignore an unknown one.
+             * @description How the post reaches followers: by an entry in each follower's timeline, or in its publisher's channel, which all of them read. Null until that is decided. New ways may be added; ignore an unknown one.
              * @example push
              * @example channel
              */
             by: string | null;
             /** @description Null until the delivery is planned, and fixed then. */
             followers_estimated: number | null;
-            /** @description Entries written so far. In a channel, one entry is for all, and this is `followers_estimated` once it is complete. */
+            /** @description Entries written so far. A channel has one entry for all; this is then `followers_estimated` once complete. */
             delivered: number;
             segments_done: number;
             segments: number;
@@ -328,7 +328,7 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** @description A post that has its new body. */
+        /** @description An edited post. */
         Edited: {
             ref_id: string;
             /**
@@ -342,15 +342,15 @@ export interface components {
             entries: components["schemas"]["TimelineEntry"][];
             /** @description The `before` of the page after this one, or null at the end. */
             next: string | null;
-            /** @description The `after` of what is newer, and of what comes late. */
+            /** @description The `after` for newer and late entries. */
             previous: string;
             /**
-             * @description True if `after` has more to give; else it is left out.
+             * @description True if `after` has more entries; else absent.
              * @constant
              */
             more?: true;
             /**
-             * @description True if the page may be short, as much was left out; else it is left out.
+             * @description True if the page may be short, as much was left out; else absent.
              * @constant
              */
             partial?: true;
@@ -366,19 +366,19 @@ export interface components {
         Follower: {
             user_id: string;
         };
-        /** @description How many follow the publisher, or did up to a minute ago. */
+        /** @description How many follow the publisher, at most a minute ago. */
         FollowersCount: {
             followers: number;
             /** @description False if it is an estimate: 19 of 20 are within 6 %. */
             exact: boolean;
         };
-        /** @description Who follows the publisher, in no order that means anything. */
+        /** @description The followers of the publisher, in no particular order. */
         FollowersPage: {
             followers: components["schemas"]["Follower"][];
-            /** @description The `cursor` of the page after this one, or null at the end: a page may be short, even empty, before it. */
+            /** @description The `cursor` of the page after this one, or null at the end. Before the end, a page may be short or even empty. */
             next: string | null;
         };
-        /** @description Whom the user follows, in order of id. */
+        /** @description The publishers that the user follows, in order of id. */
         FollowingPage: {
             following: components["schemas"]["Followed"][];
             /** @description How many the user follows, on all pages. */
@@ -386,11 +386,11 @@ export interface components {
             /** @description The `cursor` of the page after this one, or null at the end. */
             next: string | null;
         };
-        /** @description What API Gateway answers by itself, before a function is asked. */
+        /** @description An answer of API Gateway itself, without a function. */
         GatewayMessage: {
             message: string;
         };
-        /** @description The entry up to which the user has read; null where none was ever set. */
+        /** @description The entry up to which the user has read; nulls if none was ever set. */
         Marker: {
             published_at: string | null;
             ref_id: string | null;
@@ -408,7 +408,7 @@ export interface components {
             /** Ref Id */
             ref_id: string;
         };
-        /** @description The entry up to which the user has read, now that there is one. */
+        /** @description The entry up to which the user has read. */
         MovedMarker: {
             /**
              * Format: date-time
@@ -420,7 +420,7 @@ export interface components {
         Muted: {
             publisher_id: string;
         };
-        /** @description Whom the user has muted, in order of id. */
+        /** @description The publishers that the user has muted, in order of id. */
         MutedPage: {
             muted: components["schemas"]["Muted"][];
             /** @description The `cursor` of the page after this one, or null at the end. */
@@ -446,7 +446,7 @@ export interface components {
         Problem: {
             /**
              * Format: uri
-             * @description An address in the documentation; what follows `#` names the problem.
+             * @description An address in the documentation; the part after `#` names the problem.
              */
             type: string;
             title: string;
@@ -480,9 +480,9 @@ export interface components {
              * @example 2026-11-20T18:00:00.123Z
              */
             published_at: string;
-            /** @description Null if nobody has edited it; left out with `hydrate=false`. */
+            /** @description Null if nobody has edited it; absent with `hydrate=false`. */
             edited_at?: string | null;
-            /** @description As it was sent; left out with `hydrate=false`. */
+            /** @description As it was sent; absent with `hydrate=false`. */
             body?: {
                 [key: string]: unknown;
             } | null;
@@ -492,15 +492,15 @@ export interface components {
             entries: components["schemas"]["TimelineEntry"][];
             /** @description The `before` of the page after this one, or null at the end. */
             next: string | null;
-            /** @description The `after` of what is newer, and of what comes late. */
+            /** @description The `after` for newer and late entries. */
             previous: string;
             /**
-             * @description True if `after` has more to give; else it is left out.
+             * @description True if `after` has more entries; else absent.
              * @constant
              */
             more?: true;
             /**
-             * @description True if the page may be short, as much was left out; else it is left out.
+             * @description True if the page may be short, as much was left out; else absent.
              * @constant
              */
             partial?: true;
@@ -854,7 +854,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A post that is accepted: its delivery is owed from here on. */
+            /** @description An accepted post: its delivery is promised. */
             202: {
                 headers: {
                     /** @description An answer belongs to one user, and the next one may differ. */
@@ -962,7 +962,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A post that has its new body. */
+            /** @description An edited post. */
             200: {
                 headers: {
                     /** @description An answer belongs to one user, and the next one may differ. */
@@ -1155,7 +1155,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Whom the user follows, in order of id. */
+            /** @description The publishers that the user follows, in order of id. */
             200: {
                 headers: {
                     /** @description An answer belongs to one user, and the next one may differ. */
@@ -1263,7 +1263,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Whom the user has muted, in order of id. */
+            /** @description The publishers that the user has muted, in order of id. */
             200: {
                 headers: {
                     /** @description An answer belongs to one user, and the next one may differ. */
@@ -1366,7 +1366,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The entry up to which the user has read; null where none was ever set. */
+            /** @description The entry up to which the user has read; nulls if none was ever set. */
             200: {
                 headers: {
                     /** @description An answer belongs to one user, and the next one may differ. */
@@ -1409,7 +1409,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The entry up to which the user has read, now that there is one. */
+            /** @description The entry up to which the user has read. */
             200: {
                 headers: {
                     /** @description An answer belongs to one user, and the next one may differ. */
@@ -1560,7 +1560,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Who follows the publisher, in no order that means anything. */
+            /** @description The followers of the publisher, in no particular order. */
             200: {
                 headers: {
                     /** @description An answer belongs to one user, and the next one may differ. */
@@ -1604,7 +1604,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description How many follow the publisher, or did up to a minute ago. */
+            /** @description How many follow the publisher, at most a minute ago. */
             200: {
                 headers: {
                     /** @description An answer belongs to one user, and the next one may differ. */
