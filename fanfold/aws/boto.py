@@ -12,12 +12,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ConnectionError, HTTPClientError
 
-from fanfold.aws.retries import (
-    AT_A_TIME,
-    CALL,
-    CONNECT_TIMEOUT_SECONDS,
-    READ_TIMEOUT_SECONDS,
-)
+from fanfold.aws.retries import AT_A_TIME, CALL, CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS
 from fanfold.errors import Unanswered
 
 if TYPE_CHECKING:
@@ -25,7 +20,7 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_sqs import SQSClient
 
-# Of one process. A batch has several such tasks, but rarely do more than two need them at once.
+# Connections of one process. A batch runs several tasks; rarely more than two need them at once.
 CONNECTIONS = 2 * AT_A_TIME
 
 for kind in (ConnectionError, HTTPClientError):

@@ -1,7 +1,7 @@
 """Connections to AWS's JSON services through libcurl, many calls at once.
 
 They stay open between invocations. libcurl repeats a call whose connection turned out to be dead,
-also one that the server had carried out already, so every call must be safe to repeat.
+even if the server has carried it out, so every call must be safe to repeat.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OK = 200
 class Service(NamedTuple):
     name: str  # in its address and in signatures
     # The prefix of its operations in the header X-Amz-Target. Without one, an operation is the path
-    # that is read.
+    # of a GET.
     target: str
 
 
@@ -184,11 +184,11 @@ class Connections:
             pycurl.WRITEFUNCTION: call.body.append,
             pycurl.HEADERFUNCTION: call.headers.append,
             pycurl.CONNECTTIMEOUT: retries.CONNECT_TIMEOUT_SECONDS,
-            # Of the whole call: it must end before DELIVER gives up waiting for it.
+            # It bounds the whole call, which must end before DELIVER gives up waiting for it.
             pycurl.TIMEOUT: retries.READ_TIMEOUT_SECONDS,
             pycurl.MAXAGE_CONN: IDLE_SECONDS,
             pycurl.NOSIGNAL: 1,
-            # None, and none of the environment either.
+            # No proxy, not even one from the environment.
             pycurl.PROXY: "",
             pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_1_1,
             pycurl.AWS_SIGV4: f"aws:amz:{region(self._env)}:{self.service.name}",

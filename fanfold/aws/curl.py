@@ -1,8 +1,8 @@
 """AWS's services through libcurl: the calls of the functions, and no others.
 
 A `Client` has methods of boto3's client, takes the same requests, gives the same answers and raises
-errors of the same form, so the stores cannot tell them apart. It leaves out everything else, and
-with it most of a cold start and nearly all CPU of a call (figures in proof/bench/).
+errors of the same form, so the stores cannot tell them apart. It leaves out everything else, which
+saves most of a cold start and nearly all CPU of a call (figures in proof/bench/).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Calling(Protocol):
-    """Connections, of one thread or of whichever calls."""
+    """Connections of one thread, or of the calling thread."""
 
     def call(
         self, calls: Sequence[tuple[str, bytes]], *, fresh: bool = False
@@ -42,8 +42,8 @@ def _method(operation: str) -> Callable[..., dict[str, Any]]:
 class Client:
     """The methods of boto3's clients that the functions call.
 
-    Each call is made at least once: libcurl repeats it unseen (`Connections`), and the client after
-    a transient error, if it has attempts.
+    A call may be made more than once: libcurl repeats it unseen (`Connections`), and the client
+    repeats it after a transient error while it has attempts.
     """
 
     connections: Calling
@@ -95,13 +95,13 @@ class Client:
 
 @cache
 def connections(service: Service) -> Connections:
-    """Those of a transport that threads share, which no client calls through."""
+    """The connections of the delivery transport, which threads share; no client uses them."""
     return Connections(service)
 
 
 @cache
 def of_threads(service: Service) -> OfThreads:
-    """Those that all clients of this process share."""
+    """The connections that all clients of this process share."""
     return OfThreads(service)
 
 

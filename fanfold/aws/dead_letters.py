@@ -1,4 +1,4 @@
-"""Dead-letter queues: messages are sent there with a reason, and read without taking any away.
+"""Dead-letter queues: send messages with a reason, and read them without removing any.
 
 They have no redrive policy of their own, so a message may be received any number of times.
 """
@@ -29,8 +29,8 @@ MAX_REASON_CHARS = 400
 # breaks the contract comes back with its kind.
 CONTRACT = "contract"
 GAVE_UP = "gave_up"
-# A letter that is to be sent back counts as too old this much earlier: it is sent later than it is
-# looked at, and the clock of SQS decides. AWS refuses calls of a clock that is 15 minutes wrong.
+# A letter counts as too old this much earlier: it is sent back later than it is checked, and by the
+# clock of SQS. AWS refuses calls from a clock that is 15 minutes off.
 TOO_OLD_MARGIN_MS = 60 * 60 * 1000
 # Ids of reported messages that a process remembers: far more than it sees in its lifetime.
 MAX_REPORTED = 1_000
@@ -47,7 +47,7 @@ class DeadLetter:
     first_message_id: str  # as the sender knows it: it outlives rejections and redrives
     body: str
     sent_at: int  # epoch milliseconds
-    first_sent_at: int  # the same of the sender's wish: it outlives them, too
+    first_sent_at: int  # epoch milliseconds of the sender's first send: it outlives them, too
     receives: int  # including those from the queue that it comes from
     reason: str  # why a worker rejected it; empty if SQS moved it
     kind: str  # `CONTRACT`, `GAVE_UP` or empty
@@ -68,7 +68,7 @@ class DeadLetter:
     def kept_until(self) -> int:
         """The epoch millisecond at which SQS deletes it.
 
-        `sent_at` is when a worker rejected it, but of what SQS moved when it was sent to its queue.
+        `sent_at` is when a worker rejected it or, if SQS moved it, when it came to its first queue.
         """
         return self.sent_at + names.QUEUE_DAYS * _DAY_MS
 
@@ -79,7 +79,7 @@ class DeadLetter:
         return known if isinstance(known, str) and known in _TYPES else ""
 
     def is_expired(self, *, now: int, retention_days: int) -> bool:
-        """Whether it publishes a post whose entries would already be past their time to live."""
+        """Whether it publishes a post whose entries would already have expired."""
         content = self._content()
         if content.get("type") != contract.POST_PUBLISHED:
             return False
@@ -114,10 +114,10 @@ class Count:
         return self.visible + self.hidden
 
     def missed(self, found: int, *, after: Count, still_there: int) -> int:
-        """About how many of these a reader missed who found so many, and are there afterwards.
+        """About how many of these letters a reader missed that `found` some.
 
-        Of those it found, `still_there` are in the queue. Visible ones count as well: whoever took
-        them first may have let them go meanwhile.
+        `after` is the count afterwards, which includes `still_there` of those found. Visible ones
+        count as well: another reader may have released them meanwhile.
         """
         return max(0, min(self.total - found, after.total - still_there))
 
@@ -166,10 +166,10 @@ class DeadLetterQueue:
         return [_from_message(message) for message in answer.get("Messages", [])]
 
     def pages(self, known: Container[str], *, hidden_seconds: int) -> Iterator[list[DeadLetter]]:
-        """Pages of letters, each hidden for so long, until there is none.
+        """Pages of letters, each hidden for `hidden_seconds`, until there is none.
 
-        Or until a whole visibility time has brought none that is not `known` by then: those that
-        stay come round again, and of a large queue there is always one.
+        It also ends after a whole visibility time without a letter that is not `known`: those that
+        stay come round again, and a large queue always has one.
         """
         last_new = clock.monotonic()
         while page := self.receive(hidden_seconds=hidden_seconds, wait_seconds=WAIT_SECONDS):
@@ -228,7 +228,7 @@ def fitting(body: str, attributes: Mapping[str, str], *, group: str) -> Any:
 
 
 def size_of(message: Any) -> int:
-    """How many bytes of SQS's limit a message takes that `fitting` has made."""
+    """The bytes of SQS's limit that a message from `fitting` takes."""
     attributes = message["MessageAttributes"].items()
     return _size(message["MessageBody"]) + sum(
         _size(name) + len("String") + _size(value["StringValue"]) for name, value in attributes
@@ -267,9 +267,9 @@ def _from_message(message: Any) -> DeadLetter:
 
 
 def _senders(attributes: Mapping[str, str], carried: str) -> str:
-    """Who sent a letter: what SQS moved has its sender still; what a worker sent says whose it was.
+    """Who sent a letter. One that SQS moved still has its sender; one that a worker sent names it.
 
-    Where no room was left for that, the worker itself counts, whom nobody lets act for others.
+    If there was no room for the name, the worker counts as the sender, and no rule allows it.
     """
     if "DeadLetterQueueSourceArn" in attributes or not carried:
         return chain(attributes.get("SenderId", ""), carried)
@@ -281,7 +281,7 @@ Found: TypeAlias = tuple[str, DeadLetter]  # with the name of its queue
 
 @dataclass(frozen=True)
 class DeadLetterReports:
-    """Finds the messages that have no reason with them, each once in the life of this process.
+    """Finds the messages without a reason, each once in the life of this process.
 
     Nothing in a message says when it reached the dead-letter queue: its receives and its age
     include those of the queue that it comes from. So the process remembers what it has reported,
@@ -292,7 +292,7 @@ class DeadLetterReports:
     reported: dict[str, None] = field(default_factory=dict)  # message ids, the oldest first
 
     def peek(self) -> list[Found]:
-        """Up to ten messages of each queue, by its name; of more it is anybody's choice which."""
+        """Up to ten messages of each queue, with its name; SQS chooses which."""
         return [(name, message) for name, queue in self.queues.items() for message in queue.peek()]
 
     def new(self, found: Iterable[Found]) -> Iterator[Found]:

@@ -24,9 +24,9 @@ def rows(
 ) -> dict[str, list[Item]]:
     """The rows of several tables, by table; `wanted` is what BatchGetItem takes, with 100 keys.
 
-    `answer` is that to its first call, if the caller has made it beside others. DynamoDB leaves
+    `answer` is the answer to the first call, if the caller has already made it. DynamoDB leaves
     keys unprocessed when it throttles, or when the answer would exceed 16 MB. Raises `TryLater` if
-    they stay so: that does not mean that they are missing.
+    they stay unprocessed, which does not mean that they are missing.
     """
     found: dict[str, list[Item]] = {table: [] for table in wanted}
     left = dict(wanted)
@@ -86,10 +86,10 @@ def update_or_read(
 
 
 def transact(client: DynamoDBClient, actions: Sequence[Any]) -> list[str]:
-    """Write all of the actions or nothing; returns why not, by action: `None` where it would do.
+    """Write all actions or none. Returns nothing, or why not, by action.
 
-    Nothing is returned if all was written. Raises if anything else than a condition or a conflict
-    was in the way.
+    The reason is `None` for an action that could be written. Raises if a reason is neither a failed
+    condition nor a conflict.
     """
     try:
         client.transact_write_items(TransactItems=actions)
@@ -102,7 +102,7 @@ def transact(client: DynamoDBClient, actions: Sequence[Any]) -> list[str]:
 
 
 class Deadline:
-    """The end of one operation of many short calls: none begins after it, and each is retried."""
+    """The deadline of an operation of many short calls. None begins after it; each is retried."""
 
     def __init__(self, sentence: str) -> None:
         """`sentence` says what was too slow."""

@@ -18,8 +18,8 @@ UNSUPPORTED = (
     "AWS_USE_DUALSTACK_ENDPOINT",
     "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
 )
-# What libcurl and OpenSSL would read by themselves: where to write the secrets of every connection,
-# and files that change how certificates are checked, or are programs.
+# Variables that libcurl and OpenSSL read by themselves. They name a file for the secrets of every
+# connection, and files that change how certificates are checked, or are programs.
 OF_LIBRARIES = (
     "SSLKEYLOGFILE",
     "OPENSSL_CONF",

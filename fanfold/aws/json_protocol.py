@@ -41,9 +41,9 @@ class Exceptions:
 
 
 def refused(operation: str, status: int, body: bytes, kind: str = "") -> Refused:
-    """The error in an answer. Where the body is not AWS's JSON, its code is the HTTP status.
+    """The error in an answer. If the body is not AWS's JSON, its code is the HTTP status.
 
-    `kind` is the header `x-amzn-errortype`, where services of REST have the code.
+    `kind` is the header `x-amzn-errortype`, in which REST services send the code.
     """
     try:
         content = json.loads(body)

@@ -36,12 +36,12 @@ SLOWEST_CALL_SECONDS = CALL.attempts * (CONNECT_TIMEOUT_SECONDS + READ_TIMEOUT_S
 # pauses last 1.6 s at most, because a reader may wait, and the door has 10 s. A step that contends
 # fails only for a user who clicks faster than that.
 STEP = Tries(6, 0.05)
-# The same for a send, without the longest pause: a request makes one beside its other steps.
+# For a send, without the longest pause: a request sends besides its other steps.
 SEND = STEP._replace(attempts=5)
-# What a batch leaves unprocessed, in a worker. The pauses last 3.1 s at most: the message comes
+# For what a batch leaves unprocessed, in a worker. The pauses last 3.1 s at most: the message comes
 # again only after minutes, so giving up early would help nobody.
 BATCH = Tries(6, 0.1)
-# Of many steps for one edge. RELATE takes over afterwards: its message was sent before the first.
+# For many steps of one edge. RELATE takes over afterwards: its message was sent before the first.
 DEADLINE_SECONDS = 3.0
 
 # Concurrent calls of one task, such as pages of a ring or batches of messages.

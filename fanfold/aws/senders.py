@@ -1,7 +1,7 @@
-"""Who may send events to the publish queue, and for whom: by what SQS says of a message's sender.
+"""Who may send events to the publish queue, and for whom.
 
-SQS notes the sender of each message (`SenderId`), and no sender can write it. Everything else in a
-message is its sender's word.
+SQS records the sender of each message (`SenderId`), and no sender can forge it. Everything else in
+a message is its sender's claim.
 """
 
 import re
@@ -12,22 +12,21 @@ from fanfold.contract import ID_PATTERN
 from fanfold.errors import NotTheirs
 from fanfold.ids import is_of_users_door
 
-# Ids of users and roles begin with four letters that say what they are; an account is twelve
-# digits, and a federated user of it has a name behind that; one with `=` or `,` cannot be named,
-# because these stand between rules and in them.
+# Ids of users and roles begin with four letters for their kind. An account is twelve digits, which
+# the name of a federated user may follow. The name has no `=` and no `,`: rules use these.
 SENDER_PATTERN = r"[A-Z]{4}[A-Z0-9]{8,124}|[0-9]{12}(?::[\w+.@-]{1,64})?"
 _ROLE = "AROA"
 _EVERYBODY = "*"
-# An id, or the beginning of ids.
+# An id, or a prefix of ids.
 _NAMED = rf"(?:{ID_PATTERN})?\*|{ID_PATTERN}"
-# Stands for a sender that SQS does not name, or not as it names senders; no rule is for it.
+# A sender that SQS does not name, or not as it names senders; no rule is for it.
 UNKNOWN = "unknown"
-# Of a message that is moved back again and again, by so many different operators.
+# Senders of a message that different operators move back again and again.
 _MAX_CARRIED = 10
 
 
 def identity(sender_id: str) -> str:
-    """Whom a `SenderId` names: of a role, the role, since its sessions have any name they like."""
+    """The sender in a `SenderId`; without the session of a role, whose name is free to choose."""
     if not re.fullmatch(r"[!-~]{1,160}", sender_id, re.ASCII):
         return UNKNOWN
     return sender_id.partition(":")[0] if sender_id.startswith(_ROLE) else sender_id
@@ -42,11 +41,11 @@ def chain(sender_id: str, carried: str) -> str:
 
 
 class SenderRule(NamedTuple):
-    """A sender, with those that it may act for, and the new `ref_id` that it may take for them.
+    """A sender, the ids that it may act for, and the new `ref_id` that it may take for them.
 
-    Each is an id, or the beginning of ids with a `*` behind it. Who has no `ref_ids` may take all
-    that no rule of another sender names, and that the door of users does not make: their keys are
-    no secret, so anybody can tell these ids.
+    Each is an id, or a prefix with a `*` behind it. Without `ref_ids`, it may take every `ref_id`
+    that no other sender's rule names and the HTTP door does not make: anybody can tell the door's,
+    since their keys are no secret.
     """
 
     sender: str
@@ -78,7 +77,7 @@ class SenderRule(NamedTuple):
         return _EVERYBODY in self.publishers and not self.ref_ids
 
     def allows(self, actor: str, takes: str, *, is_kept: bool = False) -> bool:
-        """Whether it may act for this one, and take this `ref_id`, if any; `is_kept` for others."""
+        """Whether it may act for `actor`, and take this `ref_id`, if any; `is_kept` for others."""
         return _is_named(actor, self.publishers) and (not takes or self._gives(takes, is_kept))
 
     def _gives(self, ref_id: str, is_kept: bool) -> bool:
@@ -90,7 +89,7 @@ class SenderRule(NamedTuple):
         return _is_named(ref_id, self.ref_ids)
 
     def keeps(self, ref_id: str) -> bool:
-        """Whether it names this `ref_id` as its sender's own, as a `*` alone does not."""
+        """Whether it keeps this `ref_id` for its sender, which a `*` alone does not."""
         return _is_named(ref_id, tuple(each for each in self.ref_ids if each != _EVERYBODY))
 
 
@@ -114,11 +113,11 @@ class Senders:
     def check(self, actor: str, *, sender_id: str, carried: str, takes: str = "") -> None:
         """Raise `NotTheirs` unless the sender may act for this publisher or user.
 
-        And unless it may take the `ref_id` for the publisher, if the event `takes` one: publishes,
-        or leaves a tombstone where nobody has published.
+        If the event `takes` a `ref_id`, the sender must be allowed that too. An event takes one if
+        it publishes, or leaves a tombstone where nobody has published.
 
-        Who may act for everybody may also move a dead letter back, whose first sender it names in
-        `carried`: then that one's rights count. Of anybody else, `carried` is not believed.
+        A sender that may act for everybody may also move a dead letter back, and names its first
+        sender in `carried`: then that one's rights count. No other sender's `carried` is believed.
         """
         for sender in chain(sender_id, carried).split():
             rules, is_kept = self._rules.get(sender, ()), self._is_kept(takes, sender)
@@ -132,9 +131,9 @@ class Senders:
                 return
 
     def _is_kept(self, ref_id: str, sender: str) -> bool:
-        """Whether rules of others alone name this `ref_id`.
+        """Whether only rules of other senders keep this `ref_id`.
 
-        Or a sender that names none could take what another one is about to publish under.
+        Otherwise, a sender without `ref_ids` could take one that another is about to publish under.
         """
         return not any(rule.names(ref_id) for rule in self._rules.get(sender, ())) and any(
             rule.keeps(ref_id) for rules in self._rules.values() for rule in rules
