@@ -56,7 +56,7 @@ class Entries:
     def held(self, user_id: str, sort_keys: Sequence[str]) -> set[str]:
         """Which of up to 100 entries are in the timeline. One that could not be read is left out.
 
-        Read eventually, so an entry of the last moment may be left out as well.
+        Read eventually, so a very recent entry may be left out as well.
         """
         keys = [{"user_id": text(user_id), "sort_key": text(key)} for key in sort_keys]
         request: Any = {self.table: {"Keys": keys, "ProjectionExpression": "sort_key"}}
@@ -94,7 +94,7 @@ def range_request(
 ) -> dict[str, Any]:
     """The Query of a range of sort keys below one partition key, whose attribute is `owner`.
 
-    It begins after the key `start`, and says neither the table nor the order.
+    It begins after the key `start`; the caller adds table and order.
     """
     request: dict[str, Any] = {
         "KeyConditionExpression": f"{owner} = :owner AND sort_key > :since",
@@ -112,6 +112,6 @@ def range_request(
 
 
 def found(answer: Mapping[str, Any]) -> tuple[list[Entry], bool]:
-    """What such a Query has answered, and whether more may follow."""
+    """The entries in the answer to such a Query, and whether more may follow."""
     entries = [Entry(item["sort_key"]["S"], item["publisher_id"]["S"]) for item in answer["Items"]]
     return entries, "LastEvaluatedKey" in answer

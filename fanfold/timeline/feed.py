@@ -20,8 +20,7 @@ from fanfold.timeline.visibility import answer, ids_alone, shown_since
 class Feeds:
     """The use case behind the routes of single posts and of publishers' own feeds.
 
-    `readers` is one of `names.READER_KINDS`. What it shows ends with the retention, as in
-    timelines.
+    `readers` is one of `names.READER_KINDS`. As in timelines, posts end with the retention.
     """
 
     posts: Posts
@@ -31,7 +30,7 @@ class Feeds:
     readers: str
 
     def post(self, user_id: str, ref_id: str) -> dict[str, Any]:
-        """One post, as it is now: no cache has it. Raises `NoPost`, always in the same words."""
+        """One post, read past all caches. Raises `NoPost`, always in the same words."""
         post = self.posts.one(ref_id)
         if post is None or not self._may_read(user_id, post.publisher_id) or self._is_gone(post):
             raise NoPost(
@@ -48,9 +47,9 @@ class Feeds:
     def page(
         self, user_id: str, publisher_id: str, asked: Asked, *, hydrate: bool = True
     ) -> dict[str, Any]:
-        """A page of a publisher's own posts, as one of a timeline. Raises `FeedClosed`.
+        """A page of a publisher's own posts, in the form of a timeline's. Raises `FeedClosed`.
 
-        A publisher that nobody knows has posted nothing.
+        The page of an unknown publisher is empty.
         """
         if not self._may_read(user_id, publisher_id):
             raise FeedClosed(
@@ -67,6 +66,6 @@ class Feeds:
         return self.readers == names.USERS or user_id == publisher_id
 
     def _is_gone(self, post: Post) -> bool:
-        # A changed retention moves no row's end.
+        # A changed retention does not change the end of stored rows.
         is_over = post.sort_key <= shown_since(self.retention_days)
         return post.deleted or is_over or post.has_ended(clock.now_ms())

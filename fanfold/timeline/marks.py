@@ -17,10 +17,10 @@ from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
-# Live marks of unfollows in one row, so that it is read in one or two units: 8 bytes each. Two
-# unfollows at the same time may make it a few more.
+# Live marks of unfollows in one row, 8 bytes each, so that a read takes one or two units.
+# Concurrent unfollows may make it a few more.
 MAX_HIDDEN = 500
-# Likewise of mutes.
+# Mutes in one row.
 MAX_MUTED = 500
 
 DAY_SECONDS = 24 * 60 * 60
@@ -30,10 +30,10 @@ WEEK_MS = 7 * DAY_SECONDS * 1000
 MARGIN_DAYS = 8
 # Entries of an unfollow without a mark are gone after the retention; a day is for the clocks.
 VERIFY_MARGIN_DAYS = 1
-# How long a mark lives at most, besides the retention: from the beginning of its week.
+# The longest that a mark outlives the retention: from the beginning of its week.
 LONGEST_DAYS = 7 + MARGIN_DAYS
 # Expired sets that one change removes. After a cut of the retention there may be hundreds, and an
-# expression has at most 4 KB, also where it deletes marks from the sets of many weeks as well.
+# expression has at most 4 KB, which it may also need to delete marks from many sets.
 MAX_EXPIRED = 50
 
 Marks: TypeAlias = Sequence["bytes | str"]
@@ -48,8 +48,8 @@ class Reader(NamedTuple):
     verify_until: int = 0  # epoch second until which marks do not tell everything
     marker: str = ""  # the sort key up to which the reader has read
     follows_until_ns: int = 0  # until when, since the epoch, the follows so far use up the rate
-    channels: Marks = ()  # of the publishers followed that have a channel, or had one
-    channels_seen: int = 0  # the version of the head (`channels/head.py`) up to which these are all
+    channels: Marks = ()  # of followed publishers that have, or had, a channel
+    channels_seen: int = 0  # the version of the head up to which `channels` is complete
     changes: int = 0  # follows and unfollows, in a stage with channels
 
 
@@ -76,13 +76,13 @@ def week_of(now_ms: int) -> int:
 
 
 def is_live(week: int, *, now_ms: int, retention_days: int) -> bool:
-    """Whether entries may be left that an unfollow of that week hides."""
+    """Whether there may still be entries that an unfollow of that week hides."""
     days = retention_days + MARGIN_DAYS
     return now_ms < (week + 1) * WEEK_MS + days * DAY_SECONDS * 1000
 
 
 def is_verifying(reader: Reader, *, now_ms: int) -> bool:
-    """Whether the reader has unfollowed more than marks tell, so that rows have to be read."""
+    """Whether the reader has unfollowed more than marks tell, so that follows must be read."""
     return now_ms < reader.verify_until * 1000
 
 
@@ -124,7 +124,7 @@ def weeks_of(reader: Reader, publisher_id: str) -> list[int]:
 def unfollowed(
     reader: Reader, publisher_id: str, *, ended_at: int, now_ms: int, retention_days: int
 ) -> Change:
-    """What the end of a follow at `ended_at` changes: its mark, or above the limit verification."""
+    """The change of a follow that ended at `ended_at`: a mark, or verification above the limit."""
     expired = _expired(reader, now_ms, retention_days)
     count = sum(len(marks) for week, marks in reader.hidden.items() if week not in expired)
     if count < MAX_HIDDEN:
@@ -137,10 +137,10 @@ def unfollowed(
 def followed(
     reader: Reader, ended: Mapping[str, int], *, now_ms: int, retention_days: int
 ) -> Change:
-    """What new follows change: no set holds their marks any more.
+    """The change of new follows: no set holds their marks any more.
 
-    `ended` has when each publisher was unfollowed before, or 0: a repair may mark it in that week
-    after the reader's row was read.
+    `ended` is when each publisher was unfollowed before, or 0. A repair may mark it in that week
+    after the reader's row was read, so the mark is deleted there, too.
     """
     expired = _expired(reader, now_ms, retention_days)
     deletes: dict[int, list[bytes]] = {}
@@ -155,7 +155,7 @@ def followed(
 def is_wrongly_hidden(
     reader: Reader, publisher_id: str, *, now_ms: int, retention_days: int
 ) -> bool:
-    """Whether marks hide a publisher, as they must not while it is followed."""
+    """Whether marks hide a publisher that is followed."""
     return any(
         is_live(week, now_ms=now_ms, retention_days=retention_days)
         for week in weeks_of(reader, publisher_id)
@@ -165,7 +165,7 @@ def is_wrongly_hidden(
 def is_wrongly_shown(
     reader: Reader, publisher_id: str, *, ended_at: int, now_ms: int, retention_days: int
 ) -> bool:
-    """Whether entries from before the end of a follow are shown, as they must not be."""
+    """Whether entries from before the end of a follow are still shown."""
     over = ended_at // 1000 + retention_days * DAY_SECONDS
     is_verified = reader.verify_until >= over
     return now_ms < over * 1000 and not is_verified and not weeks_of(reader, publisher_id)

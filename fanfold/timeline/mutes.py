@@ -1,9 +1,9 @@
 """Mutes: publishers that a reader does not see for now, whether or not they are followed.
 
-Two rows change in one transaction: the one with the names, which is listed, and the reader's own,
-which every page reads and where a mute is a mark of eight bytes (`marks.py`). A follow or an
-unfollow changes neither. The row with the names says when the last change was asked for: a request
-that its client has given up long before then changes nothing.
+Each transaction changes two rows: one lists the names; the other is the reader's own, which every
+page reads and where a mute is a mark of eight bytes (`marks.py`). Follows and unfollows leave mutes
+alone. The row with the names stores when the last change was requested, so a much older request
+that arrives late changes nothing.
 """
 
 from __future__ import annotations

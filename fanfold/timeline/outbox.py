@@ -40,18 +40,12 @@ class Outbox:
         limit: int,
         is_consistent: bool,
     ) -> tuple[list[Entry], bool]:
-        """Likewise, oldest first, newer than `after`. DynamoDB reads no such index consistently."""
+        """Likewise, oldest first, newer than `after`. No global index has consistent reads."""
         del is_consistent
         return self._query(publisher_id, within, start=after, limit=limit, is_ascending=True)
 
     def _query(
-        self,
-        publisher_id: str,
-        within: Range,
-        *,
-        start: str | None,
-        limit: int,
-        is_ascending: bool,
+        self, publisher_id: str, within: Range, *, start: str | None, limit: int, is_ascending: bool
     ) -> tuple[list[Entry], bool]:
         key = None
         if start is not None:

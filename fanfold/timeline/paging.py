@@ -1,7 +1,7 @@
 """Pages of a range of keys, in both directions: which entries they show, and where they go on.
 
-A page is full unless the range ends or a bound is met, whatever is left out of it. A page upwards
-also finds what has come late: below the position of its cursor, but above its low mark.
+A page is full unless the range ends or a bound is reached, however much is left out. A page upwards
+also finds late entries: below the position of its cursor, but above its low mark.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fanfold.timeline.picking import E, Picking, Range, Show, Source, Visible, i
 
 
 class Asked:
-    """A page as it is asked for."""
+    """A request for a page."""
 
     def __init__(
         self,
@@ -35,10 +35,10 @@ class Asked:
 
 
 class Page(Generic[E]):
-    """Entries, newest first, with what is shown beside each by its key.
+    """Entries, newest first, and the content of each by its key.
 
-    `next` is a place for `before`, None at the end, and `previous` one for `after`. `has_more` says
-    that there is more above, where `after` was asked for; `is_partial`, that a bound was met before
+    `next` is the cursor for `before`, None at the end; `previous` is the cursor for `after`.
+    `has_more`: there is more above, on a page upwards. `is_partial`: a bound was reached before
     the page was full.
     """
 
@@ -57,7 +57,7 @@ class Page(Generic[E]):
         self.has_more, self.is_partial = has_more, is_partial
 
     def answer(self, lines: list[dict[str, Any]]) -> dict[str, Any]:
-        """What the reader is answered, with a line for each entry."""
+        """The reader's answer, with a line for each entry."""
         answer: dict[str, Any] = {
             "entries": lines,
             "next": cursor.encode(self.next) if self.next else None,
@@ -99,12 +99,12 @@ def page(
     now: str,
     visible: Visible[E] = lambda entries: entries,
 ) -> Page[E]:
-    """The page that is asked for, of keys after `floor`, a time or a key; `now` is a time."""
+    """The requested page, of keys after `floor`, a time or a key; `now` is a time."""
     within = Range(max(floor, asked.since), asked.until)
     picking = Picking(show, asked.limit, visible)
     if asked.after is not None:
         return _newer(source, picking, asked.after, within)
-    # Who polls from an empty page misses nothing, though its range begin later than now.
+    # So that polling from an empty page misses nothing, even if its range begins later than now.
     here = asked.before or Cursor.at(min(within.since, now))
     return _older(source, picking, asked.before, within, here)
 
@@ -147,7 +147,7 @@ def _older(
 
 
 def _newer(source: Source[E], picking: Picking[E], asked: Cursor, within: Range) -> Page[E]:
-    """What is newer than a cursor, oldest first, and what has come late below it."""
+    """Entries newer than a cursor, oldest first, and late ones below it."""
     here = asked if asked.position > within.since else Cursor.at(within.since)
     if within.until is not None and within.until <= here.position:
         return Page([], {}, next=Cursor.at(here.position), previous=asked)
@@ -213,9 +213,9 @@ class Upwards(Generic[E]):
         self.found |= {each.sort_key: each for each in more}
 
     def look_again(self, missing: int) -> None:
-        """Look once for what is missing: an eventual read may go back in time.
+        """Look once more for what is missing: an eventual read may go back in time.
 
-        What it has not shown would be forgotten, and shown again.
+        Otherwise, the cursor would forget an entry, and a later page would show it again.
         """
         below = sum(key <= self._here.position for key in self.found)
         # Consistent reads cost twice as much.

@@ -1,4 +1,4 @@
-"""Where the entries of a page come from, what it takes of them, and how much may be read for it."""
+"""Where a page's entries come from, which ones it takes, and how much it may read for them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from fanfold.aws.items import MAX_KEYS
 
-# What one page may take, however much of the timeline is left out: else 5,000 retracted posts would
+# Bounds of one page, however much of the timeline is left out: else 5,000 retracted posts would
 # cost each follower 5,000 reads a page.
 MAX_QUERIES = 4
 MAX_LOOKED_AT = 400
 MAX_POSTS = 200
-# Entries of each query but the first, at most. All four of a page of 50 take nine read units.
+# The most entries of each query after the first. A page of 50 takes nine read units at most.
 REFILL = 100
 
 
@@ -44,8 +44,8 @@ class Source(Generic[E]):
     answers the oldest ones, oldest first, newer than `after`. These keys lie within the range. A
     source that cannot be read consistently reads as it can.
 
-    A second look may find so many entries more than the first one, `hidden` from that: in a source
-    of several parts, one part may be read as it was before another.
+    `hidden` is how many more entries a second look may find: in a source of several parts, the
+    first look may have read one part in an older state than another.
     """
 
     def __init__(
@@ -67,13 +67,13 @@ class Shown(NamedTuple):
     """What is shown beside entries."""
 
     contents: Mapping[str, Mapping[str, Any]]  # by sort key; entries without one are left out
-    looked_at: int  # of the entries, from the first: no more posts might be read for the others
+    looked_at: int  # entries, from the first: the others would take too many posts
     read: int  # posts, at most the given number
 
 
 # Takes at most MAX_KEYS entries, and the number of posts that may be read for them.
 Show = Callable[[Sequence[E], int], Shown]
-# Those of any number of entries that may be shown at all, as the same objects in the same order.
+# Filters entries to those that may be shown, as the same objects in the same order.
 Visible = Callable[[Sequence[E]], Sequence[E]]
 
 
@@ -84,10 +84,10 @@ class Picking(Generic[E]):
         self.limit = limit
         self.entries: list[E] = []
         self.contents: dict[str, Mapping[str, Any]] = {}
-        self.looked_at: dict[str, None] = {}  # keys in order, those that are left out too
+        self.looked_at: dict[str, None] = {}  # keys in order, also of entries left out
         self._show, self._visible = show, visible
         self._hidden = 0  # entries that are not visible, among those looked at
-        # What the first query has found, and what of it is visible, while the second is made.
+        # What the first query has found, and what of that is visible, until the second is made.
         self._waiting: tuple[Sequence[E], Sequence[E]] = (), ()
         self._queries = 0
         self._found = 0  # entries that queries have answered
@@ -104,7 +104,7 @@ class Picking(Generic[E]):
     def refill(self) -> int:
         """How many entries the query after the first may answer; 0 if it may not be made.
 
-        As many again are probably left out; twice as many are asked for, once.
+        The same share is probably left out again; it asks once for twice what that takes.
         """
         found, visible = self._waiting
         looked_at, shown = len(self.looked_at) + len(found), len(self.entries) + len(visible)
@@ -122,8 +122,8 @@ class Picking(Generic[E]):
     def pick(self, entries: Sequence[E], *, has_more: bool = False) -> Sequence[E]:
         """Take entries until the page is full; returns those that were not looked at.
 
-        What is visible of the first query waits for the second one if it does not fill the page,
-        and the caller says that it `has_more`: posts are then read once for both.
+        Visible entries of the first query wait for the second one if they do not fill the page and
+        the query `has_more`: posts are then read once for both.
         """
         visible = self._visible(entries)
         is_first = has_more and self._queries == 1 and self.size(1)

@@ -17,8 +17,8 @@ from fanfold.timeline.entries import Entry
 from fanfold.timeline.picking import Shown
 from fanfold.timeline.posts import Post, Posts
 
-# A container may show a retracted post for this long if it read the post just before, and take a
-# post for missing; documented.
+# For this long, a container may show a retracted post, or leave out one that was missing;
+# documented.
 CACHE_SECONDS = 5
 # At 5 KB each, 10 MB.
 CACHE_POSTS = 2_000
@@ -52,8 +52,8 @@ class Hydration:
     def show(self, entries: Sequence[Entry], max_posts: int) -> Shown:
         """The content of one reader's entries: fields by sort key, `body` as text.
 
-        Reads at most so many posts, and looks at no entry beyond. Entries without content are not
-        to be shown: their post was retracted, or is gone, perhaps with another one in its place.
+        Reads at most `max_posts` posts, and looks at no entry beyond. An entry without content is
+        not shown: its post was retracted or is gone, perhaps with another one in its place.
         Raises `TryLater` if posts cannot be read now.
         """
         found: dict[str, dict[str, Any]] = {}

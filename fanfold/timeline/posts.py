@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 
-# A post's row and its row of the ledger outlive its entries by this much, and so long the `ref_id`
-# is not free. DynamoDB deletes expired entries within about 48 hours, sometimes later, and a raised
-# retention shows those that it has not deleted: they must find their own post, or its tombstone.
-# And no message about the post may be left when another one takes the id: SQS keeps it for 14 days.
+# A post's row and its row of the ledger outlive its entries by this much; until then, the `ref_id`
+# is not free. DynamoDB may delete expired entries days later, and a raised retention shows those
+# again: they must find their own post, or its tombstone. And no message about the post may be left
+# when another one takes the id: SQS keeps messages for 14 days.
 OUTLIVES_SECONDS = 14 * 24 * 60 * 60
 
 _DAY_SECONDS = 24 * 60 * 60
-# How far apart the clocks may be that stamp requests and messages. AWS's are within milliseconds.
+# The largest difference of the clocks that stamp requests. AWS's are within milliseconds.
 MAX_SKEW_MS = 1_000
 
 
 def entries_expire_at(published_ms: int, retention_days: int) -> int:
-    """The epoch second at which the entries of a post end that was published at this time."""
+    """The epoch second at which entries of a post published at this time end."""
     return published_ms // 1000 + retention_days * _DAY_SECONDS
 
 
@@ -37,8 +37,8 @@ def entries_expire_at(published_ms: int, retention_days: int) -> int:
 class Post:
     """`body` is JSON text that the service does not read; `edited_at` is empty if nobody edited it.
 
-    `first_body_hash` is that of the body which was published, and tells a repeated publish from
-    another one once the body was edited.
+    `first_body_hash` is the hash of the published body: after an edit, it tells a repeated publish
+    from another one.
 
     `expires_at` is the epoch second at which the row ends, and the `ref_id` is free again.
     """
@@ -68,9 +68,9 @@ class Post:
         return self.expires_at * 1000 <= now_ms
 
     def is_of(self, publisher_id: str, sort_key: str) -> bool:
-        """Whether an entry or a fan-out with these is of this post, not of an earlier one.
+        """Whether an entry or a fan-out with this publisher and key is of this post.
 
-        A retracted post has lost its sort key; its publisher tells.
+        Not of an earlier one. A retracted post has lost its sort key, so its publisher decides.
         """
         return self.publisher_id == publisher_id and (self.deleted or self.sort_key == sort_key)
 
@@ -145,7 +145,7 @@ class Posts:
                 "deleted_at": text(times.to_text(retracted_at)),
                 "publisher_id": text(publisher_id),
                 # Its own time, even in place of a post: that row may be about to expire, and the
-                # publish that is retracted may come later.
+                # retracted publish may come later.
                 EXPIRES_AT: number(expires_at),
             },
             condition=(
@@ -157,11 +157,11 @@ class Posts:
             raise taken(ref_id)
 
     def retract_own(self, ref_id: str, publisher_id: str, *, now_ms: int) -> None:
-        """Likewise, but only a post that exists and has not expired; nothing else leaves a trace.
+        """Likewise, but only a post that exists and has not expired; else nothing changes.
 
-        Raises `NoPost` in the same words for a post that is missing, expired or somebody else's; or
-        that was accepted after `now_ms`, when the retraction was asked for. Its first attempt may
-        come as late as that, long after a second one was answered.
+        Raises `NoPost`, in the same words, for a post that is missing, expired or another
+        publisher's, or was accepted after `now_ms`, when the retraction was requested: its first
+        attempt may arrive long after the second was answered.
         """
         was_there = "(attribute_exists(#deleted_at) OR #accepted_at <= :accepted)"
         is_own = f"#publisher_id = :publisher_id AND #{EXPIRES_AT} > :now AND {was_there}"
@@ -182,16 +182,16 @@ class Posts:
     def edit(self, ref_id: str, publisher_id: str, *, body: str, edited_at: int) -> str:
         """Give a published post another body; `edited_at` is in epoch milliseconds.
 
-        Returns the time of the stored edit. An edit to a body that a newer one has already given
-        changes nothing: it may be that edit again. Raises `NoPost` for a post that
-        is missing or has expired by then, `RefIdTaken` if it is another publisher's,
-        `PostRetracted`, and `EditOvertaken` if the stored edit is not older.
+        Returns the time of the stored edit. If that is not older but has the same body, nothing
+        changes: this may be a repetition. Raises `NoPost` for a post that is missing or has expired
+        by then, `RefIdTaken` if it is another publisher's, `PostRetracted`, and `EditOvertaken` if
+        the stored edit is not older.
         """
         at, now = times.to_text(edited_at), edited_at // 1000
         update = expressions(
             sets={"body": text(body), "edited_at": text(at)},
-            # The newest edit stays, in whatever order they arrive. One to the same body counts too:
-            # or the edit before it, arriving last, would take its place.
+            # The newest edit stays, in any order of arrival, even if it does not change the body:
+            # otherwise, an older one that arrives last would win.
             condition=(
                 f"#publisher_id = :publisher_id AND #{EXPIRES_AT} > :now AND "
                 "attribute_not_exists(#deleted_at) AND "
@@ -220,7 +220,7 @@ class Posts:
         """Make the row a tombstone; if the condition refuses that, return the row, or an empty one.
 
         Without its sort key, the post leaves the outbox index, so that no backfill brings it back.
-        By `accepted_at`, PLAN knows a post that was there from one that was retracted before.
+        `accepted_at` stays: it tells PLAN that the post was stored, not retracted beforehand.
         """
         removes = ["body", "first_body_hash", "edited_at", "sort_key"]
         return self._update(ref_id, expressions(removes=removes, **clauses))

@@ -1,14 +1,14 @@
-"""The readers table: what one user is as a reader, in one row that every page reads.
+"""The readers table: one row for each user as a reader, which every page reads.
 
 `follows` counts the publishers that the user follows. `hidden_<week>` has the marks of the
 publishers unfollowed in that week, `muted` those of muted ones (`marks.py`). `verify_until` is set
 where there were too many unfollows for marks, `marker` is how far the user has read.
 `follows_until_ns` is when the user's own follows so far no longer use up the rate (`rates.py`).
 
-In a stage with channels, `channels` has the marks of the followed publishers that have one. They
-are all that the user follows of those that the head has had up to its version `channels_seen`; for
-later ones, a page reads the follows once. `changes` counts follows and unfollows, so that what a
-page found is not stored over a change.
+In a stage with channels, `channels` has the marks of the followed publishers that have one. It is
+complete for channels up to the head's version `channels_seen`; for later ones, a page reads the
+follows once. `changes` counts follows and unfollows, so that a page's finding is never stored over
+a change.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _HIDDEN = "hidden_"
 
 
 class Counted(NamedTuple):
-    """What counts one more follow of a reader against a rate, at an epoch millisecond.
+    """Counts one more follow of a reader against a rate, at an epoch millisecond.
 
-    It depends on the row that was read only in whether the reader is at rest. So follows at the
-    same time do not fail each other, but for the first.
+    Of the row that was read, only whether the reader is at rest matters. So concurrent follows do
+    not fail each other, except the first.
     """
 
     reader: Reader
@@ -71,7 +71,7 @@ class Counted(NamedTuple):
 
 
 class RowChange(NamedTuple):
-    """What else a transaction changes in the row, and on which condition: channels."""
+    """What a transaction also changes in the row for channels, and on which condition."""
 
     adds: Mapping[str, Value] = {}
     deletes: Mapping[str, Value] = {}
@@ -88,7 +88,7 @@ class Readers:
     table: str
 
     def get(self, user_id: str, *, is_consistent: bool = True) -> Reader:
-        """The user's row; without one, that of somebody who never did anything."""
+        """The user's row, or an empty one."""
         request = self.request(user_id, is_consistent=is_consistent)
         return reader_of(self.client.get_item(**request).get("Item", {}))
 
@@ -126,7 +126,7 @@ class Readers:
         )
 
     def count(self, user_id: str, counted: Counted) -> bool:
-        """Count what changes no follow; False if the row changed meanwhile: read it again."""
+        """Count a request that changes no follow; False if the row changed meanwhile: reread it."""
         try:
             self.client.update_item(
                 TableName=self.table,

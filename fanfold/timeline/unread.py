@@ -27,7 +27,7 @@ class UnreadCount:
     def count(self, user_id: str) -> dict[str, Any]:
         """How many entries above the marker the timeline shows, within the bounds of a page.
 
-        Retracted posts count, as posts are not looked at. Raises `TryLater`.
+        Retracted posts count, because posts are not read. Raises `TryLater`.
         """
         page_filter = PageFilter(self.visibility, user_id)
         page_filter.begin()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fanfold.timeline.post_cache import Hydration
 
     class SharedTimelines(Protocol):  # `channels.reading`; no cold start pays for the protocol
-        """What shows more on a page than the reader's own timeline, and has rows to read for it."""
+        """What a page shows besides the reader's own timeline, and the rows that takes."""
 
         source: Source[Entry]
 
@@ -39,7 +39,7 @@ Followed: TypeAlias = Callable[[str, Collection[str]], tuple[set[str], set[str]]
 
 
 class Visibility:
-    """What the filters of all pages are made of; `shared` makes what a page shows of channels."""
+    """What the filters of all pages share; `shared` makes a page's view of channels."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class PageFilter:
         return found(answer)
 
     def begin(self, *calls: tuple[str, dict[str, Any]]) -> Sequence[Any]:
-        """Make calls, and beside them read the reader's row, and what channels want."""
+        """Make calls, and at the same time read the reader's row, and what channels need."""
         row = self.readers.request(self.user_id)
         wanted = self._shared.wanted() if self._shared else None
         if self._shared and wanted:
@@ -130,9 +130,9 @@ class PageFilter:
         return marks.left_out(reader, publisher_ids, now_ms=self._now_ms, retention_days=days)
 
     def over(self, show: Show[Entry]) -> Show[Entry]:
-        """Show what is also verified, where marks do not tell all; no post is read for the rest.
+        """`show`, for verified entries only if marks do not tell all; others cost no read.
 
-        It raises `TryLater` if whom the reader follows has to be read and cannot be.
+        It raises `TryLater` if follows must be read and cannot be.
         """
 
         def shown(entries: Sequence[Entry], max_posts: int) -> Shown:
@@ -213,7 +213,7 @@ def answer(
     retention_days: int,
     visible: Visible[Entry] = lambda entries: entries,
 ) -> dict[str, Any]:
-    """The page that is asked for, as its reader is answered; what it shows ends with the retention.
+    """The answer with the requested page; what it shows ends with the retention.
 
     Raises `TryLater` if posts cannot be read now.
     """
