@@ -11,7 +11,7 @@ from fanfold.channels.head_table import HeadTable
 
 @dataclass(frozen=True)
 class OldChannels:
-    """`report` hears the publisher of each channel that was removed."""
+    """`report` gets the publisher of each channel that was removed."""
 
     heads: HeadTable
     report: Callable[[str], None]

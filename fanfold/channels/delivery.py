@@ -1,12 +1,11 @@
 """How a post gets into its publisher's channel.
 
-A post in a channel is one entry, whatever the number of followers. Three steps, in this order: the
-entry is put into the channel; the head says that something was put there; PLAN completes the
-fan-out. So what is complete can be found by everybody. After a crash between any two of them, all
-is decided anew: what is then pushed has an entry in the channel too, under the same key, and is
-shown once.
+A post in a channel is one entry, whatever the number of followers. There are three steps, in this
+order: put the entry into the channel; say so in the head; complete the fan-out, in PLAN. So every
+reader can find a complete post. After a crash between two steps, everything is decided again. A
+post that is then pushed has the same key in both places, and is shown once.
 
-Only a fan-out without a plan comes here. The update that completes it says which way it goes, once.
+Only a fan-out without a plan comes here. The update that completes it fixes which way it goes.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from fanfold.channels.put import put
 from fanfold.errors import TryLater
 from fanfold.timeline.entries import Entries, Entry
 
-# The head may change between its read and each step: then all is decided anew, so often. A post
-# that is pushed in the end arrives as well.
+# The most decisions on one post: the head may change between its read and each step. A post that is
+# pushed in the end arrives as well.
 DECISIONS = 5
-# Followers to whom a post is pushed rather than made wait minutes for a head that cannot be read:
-# those of one segment, who cost half a cent.
+# If the head cannot be read, a post to this many followers is pushed, rather than wait for minutes:
+# they are one segment, which costs half a cent.
 PUSHED_UNSEEN = 5_000
 
 
 @dataclass(frozen=True)
 class ChannelDelivery:
-    """`report` hears of each channel that is added, and of each for which there was no room.
+    """`report` learns of each channel that is added, and of each for which there was no room.
 
     It gets the publisher, the estimated number of followers, and the choice.
     """
@@ -44,11 +43,11 @@ class ChannelDelivery:
     def deliver(self, entry: Entry, followers: int) -> Head | None:
         """Put a post into its publisher's channel; None if it is to be pushed.
 
-        Returns the head that tells of the post, whose fan-out has no plan, and is complete then.
+        Returns the head that tells of the post; the caller then completes its fan-out.
 
-        The head may be of any age: where it has changed, a step is refused, and a post that is
-        pushed arrives as well. Raises `TryLater` if the timelines table takes no entry, and if the
-        head cannot be read for a post of many followers.
+        The cached head may be of any age: if it has changed, a step is refused, and a pushed post
+        arrives as well. Raises `TryLater` if the timelines table takes no entry, or if the head
+        cannot be read for a post of many followers.
         """
         seen = self.heads.at_hand()
         if seen is None:  # in a cold container, while the row is throttled

@@ -1,14 +1,13 @@
-"""Which of the channels belong to publishers that a reader follows, as the reader's row says.
+"""Which channels belong to publishers that a reader follows, according to the reader's row.
 
-So a page need not read the follows. For channels that are newer than the row, it reads the follows
-once, and notes them there. Two rules keep the row true:
+So a page need not read the follows. For channels newer than the row, it reads the follows once, and
+notes them in the row. Two rules keep the row true:
 
-* A mark of a publisher is in `channels` only while the reader follows the publisher. So the
-  transaction of an unfollow takes it out, whatever head its function knows.
-* Every publisher who is followed, and whose channel was added up to the head's version
-  `channels_seen`, has a mark there. So the transaction of a follow adds it if its function's head
-  has a channel for it, and wants that head to be no older than the one that the row is complete to:
-  what is added later, a page looks up.
+* A mark of a publisher is in `channels` only while the reader follows the publisher. So every
+  unfollow's transaction removes it, whatever head its function knows.
+* Every followed publisher whose channel was added up to the head's version `channels_seen` has a
+  mark there. So a follow's transaction adds the mark if its function's head has the channel, on
+  condition that this head is no older than `channels_seen`. A page looks up channels added later.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ _CHANGES: dict[str, Value] = {"changes": number(1)}
 
 
 def followed(reader: Reader, head: Head, publisher_ids: Sequence[str]) -> RowChange:
-    """The change of a follow of these publishers, of a reader just read.
+    """The change of a reader, just read, who follows these publishers.
 
-    Where the row `is_ahead` of the head, that was read consistently after the row: a later one was
-    lost. Versions go by the clock, so that the row is complete to none that is yet to come.
+    If the row `is_ahead` of the head, the head was read consistently after it: a later head was
+    lost. Versions follow the clock, so the row is complete to no future version.
     """
     adds = dict(_CHANGES)
     if marks := [hash_of(each) for each in publisher_ids if head.of(each)]:
@@ -57,9 +56,9 @@ def is_ahead(reader: Reader, head: Head) -> bool:
 
 
 def disagrees(reader: Reader, publisher_id: str, *, is_followed: bool) -> bool:
-    """Whether the row does not say of a channel what the relation to its publisher says.
+    """Whether the row says otherwise of a channel than the relation to its publisher.
 
-    A page may still look up the channel, but what it has read may be from before the relation.
+    A page may still look up the channel, but may have read the follows before the relation changed.
     """
     return is_followed != holds(reader.channels, publisher_id)
 
@@ -84,10 +83,10 @@ def is_channel_extra(reader: Reader, head: Head, publisher_id: str) -> bool:
 
 
 def told(reader: Reader, head: Head) -> tuple[list[Channel], list[Channel]]:
-    """The channels that the reader follows according to the row, and those that it cannot tell.
+    """The channels that the reader follows according to the row, and those that it does not cover.
 
-    A mark tells nothing of a newer channel: it may be that of an earlier channel of the publisher,
-    whose follow ended while the stage had no channels.
+    A mark says nothing about a newer channel: it may stem from an earlier channel of the publisher,
+    and the follow may have ended while the stage had no channels.
     """
     known = [each for each in head.channels.values() if each.version <= reader.channels_seen]
     marked = marks.among(reader.channels, {each.publisher_id for each in known})
@@ -99,10 +98,10 @@ def told(reader: Reader, head: Head) -> tuple[list[Channel], list[Channel]]:
 def note(
     readers: Readers, user_id: str, seen: Reader, head: Head, followed: Collection[str]
 ) -> None:
-    """Note that of the channels up to the head's version, the reader also follows these.
+    """Note that the reader also follows these, of the channels up to the head's version.
 
-    Marks of other publishers go. Nothing is changed if the reader has followed or unfollowed since
-    the row was `seen`, or if the call fails: the next page does it again then.
+    Other marks are removed. Nothing changes if the reader has followed or unfollowed since the row
+    was `seen`, or if the call fails: the next page tries again.
     """
     all_followed = {*followed, *(each.publisher_id for each in told(seen, head)[0])}
     channels = {"channels": binaries(sorted(map(hash_of, all_followed)))}

@@ -9,9 +9,9 @@ and short: at most `MOST` channels, active and demoted ones together.
 * `revision` rises with every change, so that of two readings of the row one is the later.
 * `seq` of a channel is raised after each post that is put into it, and before that post's fan-out
   is complete. What a container has read of a channel is good while its `seq` is the same.
-* `last` of a channel is the key for which its `seq` was raised last, to `last_seq`. A container
-  whose reading is one behind adds it, and reads nothing. Of another `seq` it says nothing: PLAN of
-  the version before raises that alone.
+* `last` of a channel is the key that raised its `seq` last, to `last_seq`. A container that is one
+  `seq` behind adds this key, and reads nothing. For any other `seq`, `last` says nothing: PLAN of
+  the version before raises `seq` alone.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from typing import NamedTuple
 from fanfold.aws.items import Item, get_number, get_text
 from fanfold.timeline import marks
 
-# The key of the row in the publishers table, and what begins the key of a channel among the
-# timelines. No id contains it.
+# The key of the row in the publishers table, and the beginning of a channel's key in the timelines
+# table. No id contains it.
 HEAD = "#channels"
 _SIGN = "#"
 # In real follow graphs, the 64 publishers with the most followers have about half of all edges. A
 # reader who follows all of them reads 64 channels in a cold container; and a head of 64 has about
 # 5 KB, which each post in a channel writes again.
 MOST = 64
-# A demoted channel is readable until the last entry in it has expired, and this much longer, as a
-# mark of an unfollow is.
+# A demoted channel is readable until its last entry has expired, and this much longer, like a mark
+# of an unfollow.
 MARGIN_DAYS = marks.MARGIN_DAYS
 
 
@@ -43,7 +43,7 @@ class Channel(NamedTuple):
     seq: int = 0  # how many times a post was put into it
     followers: int = 0  # the publisher's, estimated when it was added
     until: int = 0  # epoch second until which a demoted one is readable; 0 while it takes posts
-    last: str = ""  # unless that was long ago
+    last: str = ""  # the key of its newest post, unless that is old
 
     @property
     def is_active(self) -> bool:
@@ -52,7 +52,7 @@ class Channel(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The channel among the channels of a head."""
+        """The channel's key in the head."""
         return key_of(self.publisher_id)
 
     @property

@@ -1,7 +1,7 @@
 """The head's row in the publishers table, and its changes: each one conditional update.
 
-Every change raises `revision`. None of them is done twice if it is repeated, except that `seq` is
-raised once more, which only makes containers read the channel again.
+Every change raises `revision`. Repeating a change does nothing more, except that `seq` rises once
+more, which only makes containers read the channel again.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 KEY = {"publisher_id": text(HEAD)}
-# Containers have read the head by then; one that has not reads the channel.
+# How long the head keeps `last`. A container that has not read it by then reads the channel.
 LAST_MS = 60_000
-# Keys that leave the head with one post: of the 4 KB of an expression, each takes 74 bytes. A head
-# that was rebuilt may have more of them.
+# The most old keys that one post removes: each takes 74 bytes of the 4 KB of an expression. A
+# rebuilt head may have more of them.
 MOST_STALE = 32
 _LAST = ("last", "last_seq")
 _NONE = Head()
@@ -56,7 +56,7 @@ class HeadTable:
             return self._update(
                 removes=[f"{path}.until"], condition=f"attribute_exists({_named(path)}.#until)"
             )
-        # By the clock, so that a head that was lost does not begin below what readers have seen.
+        # By the clock, so that a head rebuilt after a loss is above what readers have seen.
         version = max(seen.version + 1, clock.now_ms())
         channel = Channel(publisher_id, version, followers=followers)
         sets: dict[str, Value | str] = {"version": number(version)}
@@ -84,8 +84,8 @@ class HeadTable:
     def raise_seq(self, publisher_id: str, sort_key: str, *, seen: Head = _NONE) -> Head | None:
         """Say that the post with this key was put into a channel, active or demoted.
 
-        In a head that was `seen`, keys of other channels that are old leave it, or a full one would
-        be twice as long. Returns the head after that; None if there is no such channel any more.
+        It also removes old keys of other channels, as `seen`, or a full head would be twice as
+        long. Returns the head after that; None if there is no such channel any more.
         """
         path, old = _path(publisher_id), times.to_text(clock.now_ms() - LAST_MS)
         # A demoted channel may have left the head meanwhile: DynamoDB refuses a path into nothing.

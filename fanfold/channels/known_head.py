@@ -1,7 +1,7 @@
 """The head as a warm container knows it: mostly at most a second old, and never going backwards.
 
-What is decided by an older one is safe, because each change of the head or of a reader's row wants
-what it was decided by. Only pages have to know what was told a few seconds ago.
+Decisions by an older head are safe, because each change of the head or of a reader's row is
+conditional on it. Only pages have to know what was told a few seconds ago.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from fanfold.channels.head import Head
 from fanfold.channels.head_table import HeadTable
 from fanfold.errors import TryLater
 
-# Every container reads the one row as often, and every post in a channel is seen as late.
+# How often each container reads the row, and how late a post in a channel may be seen.
 HEAD_SECONDS = 1.0
-# A head is read again up to so much earlier, by chance: else containers that began at the same time
-# would go on reading the row at the same time.
+# A head is read again earlier by up to this share, at random: otherwise, containers that began
+# together would go on reading the row together.
 JITTER = 0.25
-# Where a stage gives no channels and has none, one comes only by a repair, or by what is left of
-# the version before.
+# The same if a stage gives no channels and has none. Then only a repair adds one, or what is left
+# of the version before.
 IDLE_SECONDS = 60.0
-# The row is one hot key. While it is throttled, a page goes on with what was read so long ago; in a
-# stage where it is read once a minute, for a minute more.
+# How old a head may be while the row, which is one hot key, is throttled. A stage that reads it
+# once a minute gets a minute more.
 MOST_SECONDS = 10.0
 
 
 class HeadRequest(NamedTuple):
-    """What BatchGetItem takes to read the head beside other rows, and when that is asked."""
+    """What BatchGetItem takes to read the head beside other rows, and the time of the request."""
 
     wanted: dict[str, Any]
     since: float
@@ -146,5 +146,5 @@ class KnownHead:
 
     @property
     def _most_seconds(self) -> float:
-        """How old it may be while it is throttled: else a page of an idle stage failed at once."""
+        """How old it may be while throttled; else pages of an idle stage would fail at once."""
         return 2 * IDLE_SECONDS if self._is_idle else MOST_SECONDS

@@ -1,8 +1,7 @@
 """The union of several ranges of keys that are read side by side: one per key, in order. Pure.
 
-A union is exact as far as each of its parts is known. A part that has as many entries as are
-wanted, or all that there are, is known far enough; so is any other part that reaches as far as the
-last entry that is wanted.
+A union is exact as far as each of its parts is known. A part is known far enough if it has as many
+entries as are wanted, or all that there are, or reaches as far as the last wanted entry.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ class Part(NamedTuple, Generic[E]):
 
 
 def unknown(*, is_up: bool) -> Part[E]:
-    """Of a range that was not read."""
+    """The part of a range that was not read."""
     return Part((), "" if is_up else _ABOVE)
 
 
 def part(
     entries: Sequence[E], has_more: bool, *, is_up: bool, read_to: str | None = None
 ) -> Part[E]:
-    """Of a range that was read up to a key, or to its end: what a query has found there."""
+    """The part of a range that was read up to a key, or to its end: what a query found there."""
     if not has_more:
         return Part(entries, read_to)
     return Part(entries, entries[-1].sort_key) if entries else unknown(is_up=is_up)
@@ -47,7 +46,7 @@ def start(known: Part[E]) -> str | None:
 
 
 def beyond(known: Part[E], more: Part[E]) -> Part[E]:
-    """Of a range that was read on from where it was known."""
+    """The part of a range that was read on from where it was known."""
     if start(more) is None and more.end is not None:
         return known
     return Part((*known.entries, *more.entries), more.end)
@@ -61,9 +60,9 @@ def below(known: Part[E], before: str) -> Part[E]:
 
 
 def short(parts: Sequence[Part[E]], limit: int, *, is_up: bool) -> tuple[list[int], str | None]:
-    """Which of the parts are not known far enough for `limit` entries, those known least first.
+    """The places of parts that are not known far enough for `limit` entries, least known first.
 
-    Beside them, the key up to which they have to be known; None if that is the end of the range.
+    And the key up to which they have to be known; None if that is the end of the range.
     """
     first = _first(parts, limit, is_up=is_up)
     key = first[-1].sort_key if len(first) == limit else None

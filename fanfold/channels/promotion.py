@@ -10,12 +10,12 @@ class Choice(Enum):
 
     PUSH = auto()  # to the timeline of each follower
     JOIN = auto()  # into the channel that its publisher has
-    PROMOTE = auto()  # likewise, once its publisher has one
-    REFUSE = auto()  # pushed, for want of room for another channel
+    PROMOTE = auto()  # likewise, after its publisher got one
+    REFUSE = auto()  # pushed, because there is no room for another channel
 
 
 def choose(head: Head, publisher_id: str, followers: int, *, threshold: int) -> Choice:
-    """Where a post of this publisher goes, who has about so many followers.
+    """Where a post of this publisher, with about this many followers, goes.
 
     A `threshold` of 0 gives nobody a channel.
     """

@@ -1,4 +1,4 @@
-"""A post is put into its publisher's channel, as often as it takes."""
+"""Puts a post into its publisher's channel, with retries."""
 
 from __future__ import annotations
 

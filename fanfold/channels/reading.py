@@ -1,6 +1,6 @@
-"""What reads channels beside a reader's own timeline, where there are any.
+"""Reads channels beside a reader's own timeline, if there are any.
 
-Most stages have none. Their functions read the head now and then, and load nothing else of it.
+Most stages have none. Their functions read the head now and then, and import nothing else of this.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fanfold.timeline.entries import Entries, Entry
     from fanfold.timeline.visibility import PageFilter
 
-# Late entries that come into channels within a second, while a container knows of none of them.
+# The late entries that may come into channels within a second, before a container knows of them.
 HIDDEN = 50
 
 

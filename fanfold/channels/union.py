@@ -1,7 +1,7 @@
-"""The union of a reader's own timeline and of the channels of those whom they follow.
+"""The union of a reader's own timeline and the channels of those whom they follow.
 
-One range of the reader's own, and one of each of at most 64 channels. What channels hold is read
-from windows that all readers share, and beyond them by one query for each that is needed.
+It has one range of the own timeline, and one of each of at most 64 channels. Channels are read from
+windows that all readers share, and beyond these with one query each, as needed.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 Found: TypeAlias = tuple[Sequence[Entry], bool]
 Request: TypeAlias = dict[str, Any]
 
-# Of channels, for one page: in the worst case a window of each, and what is beyond it once. So the
-# first query of a page always finds all that is there, also where a rebuilt head has more channels
-# than `MOST`. A second look may read each once more: else it would not be known what is missing,
-# and of several late posts one would be shown again.
+# The most queries of channels for one page: at worst, a window of each, and once what lies beyond.
+# So the first query of a page always finds everything, even if a rebuilt head has more channels
+# than `MOST`. A second look may read each once more; otherwise, what is missing would stay unknown,
+# and one of several late posts would be shown again.
 MAX_QUERIES = 2 * MOST
-# Entries of a channel that is asked first: one read unit, with ids of 36 characters.
+# Entries of a channel's first query: one read unit, with ids of 36 characters.
 FEW = 20
 
 
 class ChannelUnion:
-    """While one page is read. The own timeline's part of each union is read by the caller."""
+    """The union during one page. The caller reads the part of the own timeline."""
 
     def __init__(self, page: ChannelPage) -> None:
         self._page, self._reading, self._filter = page, page.reading, page.filter
@@ -83,9 +83,9 @@ class ChannelUnion:
         *,
         is_up: bool,
     ) -> list[Part[Entry]]:
-        """The parts, of which channels are queried from `start` until all are known far enough.
+        """The parts, once channels were queried from `start` until all are known far enough.
 
-        Each is asked for a few entries first: of many channels, a page shows one or two of each.
+        Each is first asked for a few entries: of many channels, a page shows one or two of each.
         """
         channels, size = self._channels or (), FEW
         while True:

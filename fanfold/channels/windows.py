@@ -32,7 +32,7 @@ class Window(NamedTuple):
     end: str
 
     def newest(self, within: Range, *, before: str | None) -> Part[Entry]:
-        """The part of a union that it is, as a source's `newest`."""
+        """The window as a part of a union, like a source's `newest`."""
         low, high = self._places(within.since, before or within.until)
         return part(self.entries[low:high][::-1], self.end > within.since, is_up=False)
 
@@ -60,7 +60,7 @@ class Window(NamedTuple):
         return Window(tag, keys[-WINDOW:], entries[-WINDOW:], keys[-WINDOW])
 
     def _places(self, after: str, before: str | None) -> tuple[int, int]:
-        """Of the entries between two keys or times."""
+        """The places of the entries between two keys or times."""
         low = bisect_right(self.keys, after)
         return low, len(self.keys) if before is None else bisect_left(self.keys, before)
 
@@ -79,7 +79,7 @@ class Windows:
         """The window of a channel, unless it was never read or may be too old."""
         window = self._windows.get(channel.key)
         if window and channel.last and window.tag == (channel.version, channel.seq - 1):
-            # Nothing else was put there since, or not told yet.
+            # Nothing else was put there since, or the head does not tell yet.
             window = window.plus(Entry(channel.last, channel.publisher_id), channel.tag)
             self._windows[channel.key] = window
         return window if window and window.tag == channel.tag else None
@@ -87,7 +87,7 @@ class Windows:
     def keep(
         self, channel: Channel, newest: Sequence[Entry], has_more: bool, *, since: str
     ) -> Window:
-        """The window with the newest entries since a time, newest first, and perhaps more below.
+        """Store a window of the newest entries since a time, newest first; there may be more below.
 
         They were read consistently after the head with this `channel`.
         """
