@@ -16,7 +16,7 @@ from fanfold.fanout.batch_retries import Retries
 from fanfold.follows import ring
 from fanfold.follows.ring_reader import EdgePage, Read, RingRead
 
-# More entries than any segment has; fixed, so that text sorts as the numbers do.
+# Enough for any segment; fixed, so that text sorts as the numbers do.
 _WRITTEN_DIGITS = 10
 
 # Sorts after every edge at a position, because an edge continues with '#'.

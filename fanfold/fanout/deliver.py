@@ -59,10 +59,10 @@ class Delivering:
     ) -> Outcome:
         """Deliver what is left of a segment, until about `stop_at` of the monotonic clock.
 
-        `publisher_id` is whose post it probably is. `pace` is this worker's pace on the command's
-        lane; it outlives the command. `sent_at` is the epoch millisecond at which SQS took the
-        command: if that was after SWEEP's last question about the fan-out, the question has come
-        out of the lane too, and the ledger is told so.
+        `publisher_id` is probably the post's publisher. `pace` is this worker's pace on the
+        command's lane; it outlives the command. `sent_at` is the epoch millisecond at which SQS
+        took the command. If that was after SWEEP's last question about the fan-out, the question
+        has left the lane too, and the ledger is told so.
 
         Raises `BadInput` for a command that contradicts the ledger, `Undeliverable` if the post is
         missing or after too many hand-backs without progress, and whatever error the transport
@@ -92,7 +92,8 @@ class Delivering:
             return Outcome("behind")
         post = found.post
         if post is None or not post.is_of(fanout.publisher_id, fanout.sort_key):
-            # Not retracted: that leaves a tombstone, which outlives the entries as a post does.
+            # It was not retracted: that leaves a tombstone, which outlives the entries as a post
+            # does.
             self._note_answer(fanout, answers)
             raise Undeliverable(
                 f"The post '{fanout.fanout_id}' is missing, or another one has taken its ref_id, "
@@ -128,7 +129,7 @@ class Delivering:
                 raise error
 
     def _note_answer(self, fanout: Fanout, answers: bool) -> None:
-        """Tell the ledger in an update of its own, where the worker makes no other one."""
+        """Tell the ledger of an answer, where the worker makes no other update."""
         if answers and fanout.is_open and fanout.pending and fanout.came_out < fanout.asked_at:
             self.ledger.note_answer(fanout)
 

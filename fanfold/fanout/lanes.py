@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Lanes:
     """Where segments are sent: a fan-out of one segment never waits behind one of many.
 
-    Unless its publisher is over the rate, whose fan-outs all wait with the large ones.
+    A publisher over the rate is the exception: all its fan-outs wait with the large ones.
     """
 
     express: WorkQueue
@@ -48,7 +48,7 @@ class Lanes:
 
 
 def orders(fanout: Fanout) -> Iterator[Message]:
-    """The order for each pending segment, in the order of the ring, from its stored position."""
+    """The command for each pending segment, in ring order, from its stored position."""
     for segment in sorted(fanout.pending):
         command = DeliverSegment(
             fanout_id=fanout.fanout_id,

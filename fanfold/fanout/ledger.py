@@ -34,12 +34,12 @@ from fanfold.timeline.posts import OUTLIVES_SECONDS
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-# Of an index: many keys to a call, and little to throw away.
+# Keys of one page of an index: many to a call, and little to throw away.
 PAGE = 1_000
 
 _OPEN = OPEN.partition_key
 _GIVEN_UP = GIVEN_UP.partition_key
-# SWEEP may have given a fan-out up before PLAN came to it: the command may have waited that long.
+# SWEEP may have given up a fan-out before PLAN came to it: its command may have waited that long.
 _AWAITS_PLAN = {
     "condition": "attribute_not_exists(#segments) AND #state IN (:queued, :stalled)",
     "values": {":queued": text(QUEUED), ":stalled": text(STALLED)},
@@ -57,10 +57,11 @@ class Ledger:
     table: str
 
     def open(self, fanout: Fanout, *, over: Fanout | None = None) -> Fanout | None:
-        """Write the row of a publish in state `queued`; returns the one that stands in its way.
+        """Write the row of a publish in state `queued`; returns the row that is in its way.
 
-        The row `over` is overwritten, as it was seen. The new one is as much asked about: PLAN may
-        be about to receive a question, and must not take it for the command of a stored post.
+        The row `over` is overwritten if it is as it was seen. The new one keeps its `asked_at`:
+        PLAN may be about to receive a question, and must not take it for the command of a stored
+        post.
         """
         item: dict[str, Any] = {
             "fanout_id": text(fanout.fanout_id),
@@ -141,9 +142,9 @@ class Ledger:
     ) -> Fanout | None:
         """Take the segment out of `pending` and count its entries, once.
 
-        Returns the updated row, or None if the segment was not pending. If it is the fan-out's
-        only segment, the same update completes the fan-out. Here and below, `answers` says that
-        the worker's order shows that the last question of `fanout` came out of the queue.
+        Returns the updated row, or None if the segment was not pending. If it is the fan-out's only
+        segment, the same update completes the fan-out. Here and below, `answers` says that the
+        worker's command shows that the last question of `fanout` came out of the queue.
         """
         sets = _progress(fanout, now) | _answer(fanout, answers)
         removes = [f"resume.{segment}", _GIVEN_UP]
@@ -182,10 +183,10 @@ class Ledger:
     def complete_in_channel(
         self, fanout_id: str, *, followers: int, revision: int, now: str
     ) -> bool:
-        """Likewise, with the post's one entry in its publisher's channel.
+        """Likewise, with one entry for the post in its publisher's channel.
 
-        All of about so many `followers` read it there, and no segment is left to be worked on. The
-        head had this `revision` once it told of the post.
+        About this many `followers` read it there, and no segment is left to do. The head had this
+        `revision` once it told of the post.
         """
         by = {"by": text(CHANNEL), "head_revision": number(revision)}
         return self._complete_unplanned(fanout_id, 0, followers, now=now, **by)
@@ -263,7 +264,7 @@ class Ledger:
         )
 
     def reopen(self, fanout: Fanout, *, now: str) -> Fanout | None:
-        """Let SWEEP look after the fan-out from the start, for a person who sends all of it again.
+        """Let SWEEP watch the fan-out from the start, for a person who sends all of it again.
 
         Returns the row, to be sent; None if it has ended, or if PLAN has fixed its plan meanwhile.
         """
@@ -276,7 +277,7 @@ class Ledger:
             "rounds": number(0),
             _OPEN: text(fanout.open_key),
         }
-        if not fanout.segments:  # a question, as SWEEP's: perhaps its post was never stored
+        if not fanout.segments:  # as a question of SWEEP: its post may never have been stored
             sets["asked_at"] = sets["sent_at"]
         return self._update(
             fanout.fanout_id,
@@ -327,7 +328,7 @@ def _key(fanout_id: str) -> dict[str, dict[str, str]]:
 def planned_at(fanout: Fanout, now: str) -> int:
     """The `sent_at` of a plan, in epoch ms.
 
-    Never before the question that was answered by planning, whatever the clocks say.
+    Never before the question that led to it, whatever the clocks say.
     """
     return max(times.to_ms(now), fanout.asked_at)
 

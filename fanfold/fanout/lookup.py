@@ -33,15 +33,15 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Lookup:
-    """One call in the place of three in a row, all of them consistent.
+    """One call instead of three in a row, all of them consistent.
 
-    A door writes a fan-out and its post before it sends an order, so none of its posts is missing
-    only because both were read at once. SWEEP asks about a fan-out whose post may be stored later
-    (`Fanout.may_be_stored`). And no edge that was acknowledged before the post was accepted lies at
-    a higher level than the one that is read now.
+    A door writes a fan-out and its post before it sends a command, so no post is missing only
+    because both were read at once. SWEEP asks about a fan-out whose post may be stored later
+    (`Fanout.may_be_stored`). And no edge acknowledged before the post was accepted lies above the
+    level that is read now.
 
-    The publisher stands in the fan-out's row. To read its own row beside that, workers say whose it
-    is, as the group of a message tells them; if that was wrong, it is read afterwards.
+    The fan-out's row names the publisher. To read the publisher's row in the same call, workers
+    take its id from the message's group; if that was wrong, the row is read afterwards.
     """
 
     ledger: Ledger

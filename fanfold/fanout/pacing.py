@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 # Only a ceiling, far above what the pace allows: at 5.5 ms a call, 64 batches in flight are 290,000
 # entries per second.
 MAX_IN_FLIGHT = 64
-# Unused rate is saved up for this long. It makes up for most of the time that a worker spends on
-# the ledger between two segments, and bounds how far a lane may exceed its rate.
+# Unused rate is saved up for this long. It makes up for most of a worker's time on the ledger
+# between two segments, and bounds how far a lane may exceed its rate.
 BURST_SECONDS = 0.1
-# At least this many entries may go at once, unless a lane says otherwise: a small publish does.
+# At least this many entries may go at once, unless a lane says otherwise: enough for small posts.
 BURST_ENTRIES = 250
 # How often the throttled share is evaluated: once in a few round trips, because answers to calls
 # sent before the rate fell would lower it a second time.
@@ -36,9 +36,9 @@ INCREASE_PER_SECOND = 0.05
 CLEAN_SECONDS = 2.0
 # At least one batch per second, so that a worker notices when the table accepts writes again.
 SLOWEST = 25.0
-# And at least this share of its ceiling, unless a lane says otherwise. For a table that takes less
-# there is the policy's retry budget; and where some entries are throttled whatever the rate, as by
-# one hot partition among many, going slower helps nobody.
+# And at least this share of its ceiling, unless a lane says otherwise. If a table takes less, the
+# policy has a retry budget. If some entries are throttled at any rate, such as those of one hot
+# partition, going slower helps nobody.
 SLOWEST_SHARE = 1 / 8
 
 

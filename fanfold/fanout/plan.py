@@ -1,7 +1,7 @@
 """PLAN: deliver to few followers at once; cut the ring of many into segments, and send those.
 
 What one sample of the ring holds whole needs no plan: the entries are written here, and one update
-completes the fan-out. Whatever does not come to its end like that is planned, and goes to a lane.
+completes the fan-out. Everything else is planned, and goes to a lane.
 A post of a publisher who has a channel is a single entry (`channels/delivery.py`).
 """
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from fanfold.channels.delivery import ChannelDelivery
 
-# How long PLAN writes by itself. Far more than a sample takes; but on a table that trickles, each
-# message would hold up a slot of PLAN for half a minute, and with it follows and other posts.
+# How long PLAN itself writes. A sample takes far less. But on a slow table, each message would hold
+# up a slot of PLAN for half a minute, and with it follows and other posts.
 ONE_HOP_SECONDS = 2.0
 
 
@@ -55,7 +55,7 @@ class Planning:
     ) -> Outcome:
         """Deliver an accepted fan-out at once, or fix its plan and send its segments.
 
-        `publisher_id` is whose post it probably is. `pace` is this worker's; it outlives the
+        `publisher_id` is probably the post's publisher. `pace` is this worker's; it outlives the
         message. No entry is written here after `stop_at` of the monotonic clock.
 
         A second message for a planned fan-out does nothing, unless it is a redelivery: then the
@@ -69,7 +69,7 @@ class Planning:
             raise BadInput(f"The ledger knows no fan-out '{fanout_id}'.")
         now_ms = clock.now_ms()
         if fanout.state == VOID:
-            # The function was frozen as it stored the post. Who can see it must get it.
+            # The function was frozen as it stored the post. All who can see it must get it.
             if not _is_shown(found.post, fanout) or fanout.has_expired(now_ms):
                 return Outcome("void before")
             fanout = self._reopen(fanout, now=times.to_text(now_ms))
@@ -78,7 +78,7 @@ class Planning:
         if fanout.has_expired(now_ms):
             self.ledger.expire(fanout, now=times.to_text(now_ms))
             return Outcome(EXPIRED)
-        # A door sends its command once the post is stored, so one that is missing then was lost,
+        # A door sends its command once the post is stored, so a post that is missing then was lost,
         # and DELIVER says so. SWEEP asks about rows without knowing.
         if fanout.awaits_plan and fanout.asked_at and not _is_stored(found.post, fanout):
             if fanout.may_be_stored(now_ms):
@@ -118,8 +118,8 @@ class Planning:
             told = self.channels.deliver(entry, followers)
             if told is not None:
                 return self._complete_in_channel(fanout, followers, told.revision)
-        # A message that comes again may have stopped its worker: not twice, a lane has more time.
-        # And what comes over the rate takes no time of PLAN, which everybody's posts pass.
+        # A redelivered message may have stopped its worker: not twice, and a lane has more time. A
+        # post over the rate takes no time of PLAN, which everybody's posts pass.
         is_for_a_lane = redelivered or fanout.is_over_rate
         if is_for_a_lane or not _fits(sample) or not is_there:
             return self._plan(fanout, sample, found.level)
@@ -184,10 +184,10 @@ class Planning:
             fanout, segments=segments, followers=followers, level=level, resume=progress, now=now
         ):
             seen = self.ledger.get(fanout.fanout_id)
-            # By both times, as either may be that of another plan: after a question by a clock that
-            # is ahead, all plans are of one `sent_at`, and a worker may have moved `changed_at` in
-            # this millisecond. If one has moved it since we planned, somebody has sent our plan. Of
-            # two workers that plan within one millisecond both send it, which costs its puts again.
+            # Compare both times, as another plan may share either: after a question by a clock that
+            # is ahead, all plans have one `sent_at`, and a worker may have moved `changed_at` in
+            # this millisecond. If a worker moved it since, our plan was sent. Two workers that plan
+            # within one millisecond both send it, which only costs its puts again.
             if seen is None or (seen.sent_at, seen.changed_at) != (planned_at(fanout, now), now):
                 return Outcome("planned before", written)  # by another message, which sends it
             planned = seen  # this worker planned it, and the answer was lost
@@ -196,7 +196,7 @@ class Planning:
 
 
 def _fits(sample: Sample) -> bool:
-    """Whether PLAN has all followers at hand, and no more than one segment of them."""
+    """Whether PLAN has all followers at hand, and they are at most one segment."""
     return sample.estimate.exact and count_for(sample.estimate.followers) == 1
 
 

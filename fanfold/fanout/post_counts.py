@@ -1,8 +1,8 @@
 """How often a publisher publishes, counted in its row of the publishers table.
 
-One update a post, of one write unit; a second one while the publisher is faster than the rate
-refills. A post is counted once, also if its update or its publish is repeated, as long as no other
-post of the publisher was counted in between.
+A post takes one update of one write unit, and a second one while the publisher is faster than the
+rate refills. A post is counted once, even if its update or its publish is repeated, as long as no
+other post of the publisher was counted in between.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _IS_AT_REST = "(attribute_not_exists(#posts_until_ns) OR #posts_until_ns <= :now
 
 @dataclass(frozen=True)
 class PostCounts:
-    """`posts_until_ns` is when, since the epoch, what was published no longer uses up the rate."""
+    """`posts_until_ns` is when, since the epoch, the counted posts no longer use up the rate."""
 
     client: DynamoDBClient
     table: str
     rate: Rate
 
     def count(self, publisher_id: str, ref_id: str, *, now_ms: int) -> int:
-        """Count a post; 0, or if it is over the rate, and not counted, how long to wait.
+        """Count a post and return 0; over the rate, do not count it and return how long to wait.
 
         Most publishers are at rest, so that is tried first, without reading. Neither update depends
         on the exact row: those of many posts at once do not fail each other.

@@ -24,22 +24,15 @@ from fanfold.json_text import NO_BODY, Body
 from fanfold.messages import PlanFanout
 from fanfold.names import BULK
 from fanfold.rates import spoken
-from fanfold.timeline.posts import (
-    OUTLIVES_SECONDS,
-    Post,
-    Posts,
-    entries_expire_at,
-    no_post,
-    taken,
-)
+from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, Posts, entries_expire_at, no_post, taken
 
-# A repeat stores the post that a row younger than this is for without a word: whoever opened it may
-# be about to. Far below `VOID_MS`, as PLAN may take a minute more.
+# A repeat stores the post of a row younger than this without changing the row: its opener may be
+# about to store it, too. Far below `VOID_MS`, as PLAN may take a minute more.
 JOINED_MS = 30_000
-# A door stores no post under a row that is older: it was frozen, and PLAN may have ended the row,
-# which it does from `VOID_MS` on, by its own clock.
+# A door stores no post under an older row: it was frozen meanwhile, and PLAN may have ended the
+# row, as it does from `VOID_MS` on, by its own clock.
 FROZEN_MS = 60_000
-# A repeat sends PLAN's command again if the row has awaited its plan for so long: longer than the
+# A repeat sends PLAN's command again if the row has awaited its plan for this long: longer than the
 # door lives that should have sent it, and far shorter than SWEEP waits.
 SILENT_MS = 10_000
 
@@ -77,10 +70,9 @@ class Publishing:
     def publish(self, new: NewPost, *, accepted_at: int, plan_queue: WorkQueue) -> Published:
         """Accept a user's post, as `accept` does, and send PLAN its command.
 
-        A user's `ref_id` stands for an Idempotency-Key, if it is not random; raises `KeyReused` if
-        the stored post is not the one that is sent now, and `TooOften` over the publisher's rate,
-        unless the post is stored already. It is counted before it is stored: a refused one leaves
-        nothing.
+        A user's `ref_id` stands for an Idempotency-Key, if it is not random. Raises `KeyReused` if
+        the stored post is another one, and `TooOften` over the publisher's rate, unless the post is
+        stored already. It is counted before it is stored: a refused one leaves nothing.
         """
         wanted = self._wanted(new, accepted_at)
         if wait_ms := self._count(wanted, accepted_at):
@@ -106,9 +98,9 @@ class Publishing:
         `BadInput` for a post older than the retention, and for the `ref_id` of one that has become
         older, `RefIdTaken` and `PostRetracted`.
 
-        Over the publisher's rate, its delivery takes the bulk lane: if it is over at `sent_at`, in
-        epoch milliseconds, since a message that waited was no faster for it; and over now, since
-        one that was overtaken finds later ones counted.
+        Over the publisher's rate, its delivery takes the bulk lane. It must be over the rate at
+        `sent_at`, in epoch milliseconds, since waiting made no message faster; and now, since a
+        message that was overtaken finds later ones counted.
         """
         wanted = self._wanted(new, accepted_at)
         sent_at = accepted_at if sent_at is None else sent_at
@@ -118,7 +110,7 @@ class Publishing:
     def _is_over(self, post: Post, sent_at: int) -> bool:
         """Whether a message is over the rate both when it was sent and now.
 
-        In a flood, what the row said of the first tells the second: no update more.
+        In a flood, the first answer also tells the second, without another update.
         """
         wait_ms = self._count(post, sent_at)
         late_ms = max(0, clock.now_ms() - sent_at)
@@ -129,8 +121,8 @@ class Publishing:
     def _count(self, post: Post, at_ms: int) -> int:
         """Count a post; how long to wait if it is over the rate.
 
-        It fails open: where the row is throttled, perhaps for a neighbour of its partition, the
-        post is not counted, and neither refused nor delayed.
+        It fails open: if the row is throttled, perhaps for a neighbour of its partition, the post
+        is not counted, and neither refused nor delayed.
         """
         if self.counts is None:
             return 0
@@ -174,12 +166,11 @@ class Publishing:
     ) -> tuple[Post, bool]:
         """Open the row of the ledger, then store the post; and whether PLAN is owed a command.
 
-        In that order, nobody sees a post that is not owed to all. What dies between the two leaves
-        a row without a post, which PLAN ends as void, and which a repeat takes up. Of a request
-        with a key, `keyed`, nothing is stored that it did not send.
-
-        Whoever stores the post owes the command, since only one can: copies of a publish that come
-        at the same time may open the row together, and a repeat may be the first to store.
+        In that order, nobody sees a post whose delivery is not promised. A crash between the two
+        leaves a row without a post: PLAN ends it as void, or a repeat takes it up. For a request
+        with a key, `keyed`, only what it sent itself is stored.
+        Only one request can store the post, and that one owes the command: copies of a publish that
+        come together may open the row together, and a repeat may be the first to store.
         """
         row = _row(wanted, lane)
         seen = self.ledger.open(row)
@@ -187,7 +178,7 @@ class Publishing:
         if post is None or post.has_ended(accepted_at):
             if seen:
                 wanted, row = self._take_up(seen, wanted, lane, keyed)
-            # This leaves the row as it is: a repeat may have joined it, and stored the post.
+            # The row stays as it is: a repeat may have joined it, and stored the post.
             if row.awaits_plan and clock.now_ms() - row.changed_ms >= FROZEN_MS:
                 raise TryLater("Storing the post took too long; send the same again.")
             try:
@@ -212,13 +203,13 @@ class Publishing:
     ) -> tuple[Post, Fanout]:
         """What may be stored under a row that has no post, and the row as it is then.
 
-        While somebody else may still store the post, it has to be the same one: that of the row's
-        times. Raises `KeyReused` if they are not those of `keyed`, and `TryLater` if there is no
-        saying which.
+        While another request may still store the post, it must be the same post: that of the row's
+        times. Raises `KeyReused` if they are not those of `keyed`, and `TryLater` if nobody can say
+        which post it is.
         """
         now_ms = clock.now_ms()
         is_ours = seen.publisher_id == wanted.publisher_id
-        # By an operator, which stays so: the post is stored, and not sent.
+        # An operator ended it, and it stays so: the post is stored, and not sent.
         has_ended = is_ours and seen.state == ABANDONED and not seen.has_expired(now_ms)
         if has_ended or seen.may_be_stored(now_ms):
             if not is_ours:
@@ -242,14 +233,14 @@ class Publishing:
         raise _contended()
 
     def _checked(self, post: Post, wanted: Post) -> Post:
-        """The stored post, if it is `wanted` or may be told in its place."""
+        """The stored post, if it is `wanted` or may be returned in its place."""
         if post.publisher_id != wanted.publisher_id:
             raise taken(post.ref_id)
         if post.deleted:
             raise PostRetracted(
                 f"The post '{post.ref_id}' was retracted; publish it under another Idempotency-Key."
             )
-        # By either retention, if it was changed: nobody would see the entries, or they are gone.
+        # By both retentions, if it was changed: nobody would see the entries, or they are gone.
         visible_until = self._expires_at(times.to_ms(post.published_at))
         if min(visible_until, post.entries_expire_at) * 1000 <= times.to_ms(wanted.accepted_at):
             raise BadInput(
@@ -262,8 +253,8 @@ class Publishing:
     def edit(self, ref_id: str, *, publisher_id: str, body: str, edited_at: int) -> str:
         """Show another body with the post from now on; entries hold ids, so none is written again.
 
-        `edited_at` is the epoch millisecond at which the request or message was first sent, and of
-        two edits the later one stays. Returns the time of the stored edit. Raises `NoPost`, also
+        `edited_at` is the epoch millisecond at which the request or message was first sent; the
+        later of two edits stays. Returns the time of the stored edit. Raises `NoPost`, also
         before the post is published, `RefIdTaken`, `PostRetracted` and `EditOvertaken`.
         """
         return self.posts.edit(ref_id, publisher_id, body=body, edited_at=edited_at)
@@ -284,7 +275,7 @@ class Publishing:
             ref_id,
             publisher_id,
             retracted_at=retracted_at,
-            # From now, not from the message's time: its post may have been published after that.
+            # From now, not from the message's time: the post may have been published after that.
             expires_at=self._expires_at(clock.now_ms()) + OUTLIVES_SECONDS,
         )
 
@@ -325,8 +316,8 @@ def _check_key(new: NewPost, stored: Post) -> None:
 def is_repeat(new: NewPost, stored: Post) -> bool:
     """Whether a stored post, which is not retracted, is what storing `new` would have stored.
 
-    Bodies are compared as JSON: the order of an object's members is of no account. A number counts
-    as it is written, since readers see it so. Of an edited post, it is the first body that counts.
+    Bodies are compared as JSON: the order of an object's members does not matter. A number counts
+    as it is written, since readers see it so. Of an edited post, the first body counts.
     """
     published_at = _published_ms(new, times.to_ms(stored.accepted_at))
     is_same_time = published_at == times.to_ms(stored.published_at)

@@ -12,14 +12,14 @@ from fanfold.names import BULK
 
 # EXPIRED: its entries' time to live was over before all were written. ABANDONED: by an operator.
 QUEUED, DELIVERING, COMPLETE, STALLED, EXPIRED, ABANDONED = STATES
-# An entry in each follower's timeline, or one in the publisher's channel that all of them read.
+# By an entry in each follower's timeline, or by one in the publisher's channel, which all read.
 PUSH, CHANNEL = WAYS
-# Its post was never stored, so nothing was accepted, and nobody is told of the row.
+# Its post was never stored, so nothing was accepted, and the row is shown to nobody.
 VOID = "void"
 # Nothing reopens a fan-out in one of these states, and its messages are done.
 ENDED = frozenset({COMPLETE, EXPIRED, ABANDONED, VOID})
 
-# The function that opens a row, or takes one up, has stored its post by then, or never will: PLAN,
+# By then, the function that opened a row, or took one up, has stored its post or never will: PLAN,
 # the slower of the two, has a minute, and a write may land some seconds after its caller has gone.
 VOID_MS = 120_000
 
@@ -30,16 +30,16 @@ ENTRIES_EXPIRE_AT = "entries_expire_at"
 _SEPARATOR = "#"
 # The end of that key while a fan-out is in the bulk lane.
 _LARGE = f"{_SEPARATOR}large"
-# An order answers SWEEP's question if it was sent after it, by the clock of SQS and not of SWEEP.
+# A command answers SWEEP's question if it was sent after it, by the clock of SQS and not of SWEEP.
 # It may also have been sent shortly before: the answer then comes a little early, once.
 ANSWERS_FROM_MS = -60_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fanout:
-    """A row of the ledger; `sent_at`, `asked_at` and `came_out` are epoch milliseconds.
+    """A row of the ledger. `sent_at`, `asked_at` and `came_out` are epoch milliseconds.
 
-    They are 0 where it never happened.
+    They are 0 if it never happened.
     """
 
     fanout_id: str
@@ -48,7 +48,7 @@ class Fanout:
     accepted_at: str
     expires_at: int  # epoch second at which the time to live of its entries ends
     state: str = QUEUED
-    lane: str = ""  # fixed at the acceptance, over the publisher's rate; else its size decides
+    lane: str = ""  # bulk if the publisher was over the rate at acceptance; else its size decides
     segments: int = 0
     followers: int = 0  # estimated by PLAN
     level: int = 0  # of the publisher's write shards, as PLAN saw it
@@ -57,8 +57,8 @@ class Fanout:
     delivered: int = 0
     changed_at: str = ""  # by a worker or a person; SWEEP does not move it
     completed_at: str = ""
-    by: str = PUSH  # or CHANNEL: fixed by the update with which it no longer awaits its plan
-    head_revision: int = 0  # of the head of the channels, which then told of the post
+    by: str = PUSH  # or CHANNEL: fixed by the update that ends its wait for a plan
+    head_revision: int = 0  # of the head of the channels that told of the post
     sent_at: int = 0  # when all that is pending was last sent
     asked_at: int = 0  # when SWEEP sent its last question
     came_out: int = 0  # `asked_at` of the newest question known to have left the queue
@@ -103,7 +103,7 @@ class Fanout:
         return self.awaits_plan and now_ms - self.changed_ms < VOID_MS
 
     def is_answered_by(self, sent_at: int) -> bool:
-        """Whether an order that SQS took at `sent_at` shows that the last question came out."""
+        """Whether a command that SQS took at `sent_at` shows that the last question came out."""
         return self.asked_at > 0 and sent_at >= self.asked_at + ANSWERS_FROM_MS
 
 

@@ -6,11 +6,11 @@ from fanfold.follows.ring import END, RING_SIZE, RingRange
 # ledger costs 0.03 % of the writes, if none is handed back.
 SEGMENT_FOLLOWERS = 5_000
 # The ledger's row lists the pending segments and how far each one is, and every update is billed
-# for all of it. If all workers are at their slowest pace, so that they hand back after 2,400
-# entries, from a write capacity of 1,200 on, that is 0.8 % of the entries; with 2,048 segments it
-# would be 2.9 %. Below, they hand back after 975, and it is up to 1.8 %. Above 2,560,000 followers
-# segments grow. The bulk lane has at most 64 workers: eight for each, so that all are busy nearly
-# to the end.
+# for all of it. If all workers are at their slowest pace, they hand back after 2,400 entries at a
+# write capacity of 1,200 or more, and the updates cost 0.8 % of the entries; with 2,048 segments,
+# they would cost 2.9 %. Below that capacity, workers hand back after 975 entries, which costs up to
+# 1.8 %. Above 2,560,000 followers, segments grow. The bulk lane has at most 64 workers: eight
+# segments for each, so that all are busy nearly to the end.
 MAX_SEGMENTS = 512
 
 

@@ -146,7 +146,7 @@ class Delivery:
         return held_up and now >= self._progress_at + PATIENCE_SECONDS
 
     def _wake_at(self, now: float) -> float:
-        """When the passing of time alone changes what to do next, apart from the pace."""
+        """When time alone changes what to do next, apart from the pace."""
         times = [self.stop_at]
         if self._retries.next_at > now:
             times.append(self._retries.next_at)

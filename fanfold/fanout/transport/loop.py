@@ -22,7 +22,7 @@ from fanfold.timeline.entries import Entry
 
 # One per batch in flight, and one per page that is read ahead.
 CONNECTIONS = MAX_IN_FLIGHT + MAX_READS
-# While all deliveries of a loop wait for their pace, it looks so often whether another has joined.
+# While all deliveries of a loop wait for their pace, it checks this often for a new one.
 JOIN_SECONDS = 0.01
 
 End: TypeAlias = Done | HandBack | Failed
@@ -30,7 +30,7 @@ End: TypeAlias = Done | HandBack | Failed
 
 @dataclass(eq=False)
 class Job:
-    """A delivery under way, of which a thread waits for the end."""
+    """A delivery under way; a thread waits for its end."""
 
     delivery: Delivery
     entry: Entry
@@ -76,8 +76,8 @@ class Transport(Protocol):
 class Loop:
     """Carries out deliveries, action by action, until the policy of each ends.
 
-    Deliveries of several threads share the connections of one transport: the thread that comes
-    first makes the calls of all, in turns, until no delivery is left.
+    Deliveries of several threads share the connections of one transport: the first thread makes the
+    calls of all, in turns, until no delivery is left.
     """
 
     def __init__(self, transport: Transport, *, join_seconds: float = math.inf) -> None:
@@ -156,7 +156,7 @@ class Loop:
         return started, until
 
     def _give_up(self) -> None:
-        """Let no thread wait for ever where the leading one was stopped."""
+        """End all deliveries, because the leading thread was stopped and others wait for it."""
         with self._lock:
             left = self._jobs + self._new
             self._jobs, self._new, self._is_led = [], [], False
@@ -170,7 +170,7 @@ def run(delivery: Delivery, transport: Transport, entry: Entry) -> End:
 
 
 def _report(finished: Finished) -> None:
-    """Tell the delivery what became of its call; what it cannot believe ends it, and no other."""
+    """Tell the delivery what became of its call; an error in that ends it, and no other one."""
     job = finished.call.job
     if job.end is not None:
         return
