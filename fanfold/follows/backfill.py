@@ -1,10 +1,10 @@
 """Backfill: a new follow brings the publisher's newest posts into the follower's timeline.
 
-A post is delivered by its fan-out if the edge was put before the post was accepted. One accepted
-before the edge may be missed by its fan-out; it is in the outbox, a moment after its acceptance.
-So RELATE makes two passes over the outbox: one at once, so that a reader need not wait, and one
-when that moment has surely passed. A pass uses a cached page of the outbox only if it was read a
-second after the edge was put; the second pass makes up for a page that was read now.
+A fan-out delivers a post to every edge that was put before the post was accepted. It may miss an
+edge put later; but the outbox shows the post a moment after its acceptance. So RELATE makes two
+passes over the outbox: one at once, so that a reader need not wait, and one when that moment has
+surely passed. A pass uses a cached page of the outbox only if it was read a second after the edge
+was put; the second pass makes up for a page that was read now.
 
 Times are epoch milliseconds; those of SQS and of the workers differ by a few.
 """
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
 
 # The outbox follows its table within moments, mostly a fraction of a second.
 OUTBOX_LAG_MS = 1_000
-# A message that has waited longer finds RELATE behind, as in a rush of follows. Then a follow
-# brings ten posts, a page's beginning, in a third of the time.
+# If a message has waited longer, RELATE is behind, as in a rush of follows. Then a follow brings
+# ten posts, the beginning of a page, in a third of the time.
 LATE_MS = 60_000
 POSTS_WHEN_LATE = 10
 # The shortest delay of a message to reconcile a relation.
 SETTLE_MS = names.API.settled_seconds * 1000
-# A page is remembered no longer, so that it brings few posts that were retracted meanwhile, and
-# none for readers who do not look at posts. In a rush of follows that is one read for hundreds.
+# How long a page is cached: so it brings few posts that were retracted meanwhile, also to readers
+# who do not hydrate. In a rush of follows, that is one read for hundreds.
 PAGE_SECONDS = 5
 # Publishers whose pages one container remembers; at 10 KB each, 2 MB.
 PAGES = 200
 
 
 class WritePace(Protocol):
-    """How fast entries may be written, as deliveries do it (`fanout/pacing.py`)."""
+    """How fast entries may be written, as for deliveries (`fanout/pacing.py`)."""
 
     def may_send_at(self, entries: int, now: float) -> float: ...
 
@@ -59,12 +59,12 @@ class WritePace(Protocol):
 
 
 class Pass(NamedTuple):
-    """One pass over a publisher's newest posts: how many of them, and how."""
+    """One pass over a publisher's newest posts."""
 
     posts: int
-    # A page that a worker remembers is used if it was read at this time or later.
+    # A cached page is used if it was read at this time or later.
     remembered_from: int
-    # Whether the timeline may hold some of the posts: then it is read first, because a write costs
+    # Whether the timeline may hold some of the posts. Then it is read first, because a write costs
     # ten times as much.
     reads_first: bool
 
@@ -75,7 +75,7 @@ def first_pass(
     """The pass for a message to backfill, which is sent as soon as the edge is put.
 
     `version` is that of the follow: nobody has entries of a publisher that they never followed.
-    But where the message has waited, the second pass may have come before it.
+    But if the message has waited, the second pass may have come first.
     """
     reads_first = redelivered or version > 1 or now - sent_at >= SETTLE_MS
     wanted = _posts(posts, is_late=now > sent_at + LATE_MS)
@@ -85,9 +85,8 @@ def first_pass(
 def second_pass(posts: int, *, sent_at: int, now: int) -> Pass:
     """The pass for a message to reconcile, which was sent before the edge was put.
 
-    It does not say with which delay. At the latest, the edge was put by PLAN. But it is late from
-    the time on at which it would be with the shortest delay, or it would write what a late first
-    pass has left out.
+    The message does not tell its delay. PLAN puts an edge last. But the pass is late as soon as it
+    would be with the shortest delay; otherwise it would write what a late first pass has left out.
     """
     edge_by = sent_at + names.PLAN.settled_seconds * 1000
     wanted = _posts(posts, is_late=now > sent_at + SETTLE_MS + LATE_MS)
@@ -104,7 +103,7 @@ def _pages() -> MutableMapping[str, tuple[int, Sequence[Entry]]]:
 
 @dataclass(frozen=True)
 class BackfillChannels:
-    """The channels of a stage that has them, as backfills see them."""
+    """The channels of a stage, as backfills see them."""
 
     heads: KnownHead
     entries: Entries
@@ -112,9 +111,9 @@ class BackfillChannels:
     def held(self, publisher_id: str, posts: Sequence[Entry]) -> set[str]:
         """Which of up to 100 posts, by sort key, the publisher's channel holds for all followers.
 
-        They need no entry of their own: all followers read a channel that is in the head, and it
-        leaves the head only after every entry in it has expired. A post that is missed, as by an
-        old head or a throttled table, gets an entry, and a page shows it once all the same.
+        They need no entry of their own: all followers read a channel in the head, and it leaves the
+        head only after all its entries have expired. If a post is missed, because of an old head or
+        a throttled table, it gets an entry, and a page still shows it once.
         """
         from fanfold.channels.head import partition_of
 
@@ -131,7 +130,7 @@ class BackfillChannels:
 
 @dataclass(frozen=True)
 class NewestPosts:
-    """The newest posts of publishers, as entries, and as a warm container remembers them."""
+    """The newest posts of publishers, as entries, cached in a warm container."""
 
     outbox: Outbox
     retention_days: int
@@ -146,10 +145,10 @@ class NewestPosts:
             self._pages.clear()
 
     def of(self, publisher_id: str, *, remembered_from: int) -> Sequence[Entry]:
-        """At most `most` of them, newest first; read at that epoch millisecond or later, or now.
+        """At most `most` posts, newest first, from a page read at that epoch millisecond or later.
 
-        Retracted posts have left the outbox, and those beyond the retention are left out, as are
-        those in the publisher's channel.
+        Left out are retracted posts, which are not in the outbox, posts beyond the retention, and
+        posts in the publisher's channel.
         """
         with self._lock:
             known = self._pages.get(publisher_id)
@@ -172,7 +171,7 @@ class NewestPosts:
 class Backfilling:
     """The use case behind RELATE's passes over an outbox.
 
-    The client of `entries` must not retry. An unfollow meanwhile undoes nothing: it hides.
+    The client of `entries` must not retry. An unfollow meanwhile undoes nothing: it only hides.
     """
 
     newest: NewestPosts
@@ -201,7 +200,7 @@ class Backfilling:
         return self._carry_out(todo, follow, pace, stop_at)
 
     def second(self, follow: Follow, *, sent_at: int, pace: WritePace, stop_at: float) -> int:
-        """The same by a message to reconcile, once the edge is there."""
+        """The same for a message to reconcile, once the edge is there."""
         todo = second_pass(self.newest.most, sent_at=sent_at, now=clock.now_ms())
         return self._carry_out(todo, follow, pace, stop_at)
 
@@ -250,7 +249,7 @@ class Backfilling:
             yield from (entry for entry in batch if entry.sort_key in left)
 
     def _wait_for(self, entries: int, pace: WritePace, stop_at: float) -> None:
-        """Wait until the pace lets so many entries go."""
+        """Wait until the pace lets this many entries go."""
         with self._one_at_a_time:
             now = clock.monotonic()
             at = pace.may_send_at(entries, now)

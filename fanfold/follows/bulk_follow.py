@@ -21,7 +21,8 @@ PAGE = 1_000
 class BulkFollowing:
     """The use case behind `fanfold seed`.
 
-    What a user has unfollowed it leaves, and says so by `leave`: unless it asks `again`.
+    It leaves out what a user has unfollowed, and reports it by `leave`, unless told to follow
+    `again`.
     """
 
     following: Following
@@ -31,16 +32,16 @@ class BulkFollowing:
     def in_effect(self, pairs: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
         """Which of up to 100 follows (user, publisher) have their row and their edge already.
 
-        Two reads, and no write. What lacks either, as after a crash between the two writes, is left
-        to `follow_all`. Raises `TryLater`.
+        Two reads, and no write. `follow_all` completes what lacks either, as after a crash between
+        the two writes. Raises `TryLater`.
 
-        Only an unfollow removes an edge, and only after it has given the row a higher version. The
-        edge is read before the row: where the row is a follow of no higher version than the edge,
-        the edge is there at that moment, too. A row of a higher version has been followed again,
-        and the edge that was read may be about to go.
+        Only an unfollow removes an edge, and only after it gave the row a higher version. The edge
+        is read before the row: if the row is a follow whose version is not above the edge's, the
+        edge is there at that moment, too. If it is above, the user has followed again, and the edge
+        that was read may be about to go.
 
-        One course escapes this: an older import stalls in a batch, whose put has no condition, and
-        lays its lower version over that edge between the two reads; a late unfollow then removes
+        One case escapes this. An older import stalls in a batch, whose put has no condition, and
+        writes its lower version over that edge between the two reads; a late unfollow then removes
         it. That import reads the rows again and reconciles, as RELATE and the doctor do.
         """
         edges = self.following.edges.versions([(publisher, user) for user, publisher in pairs])
@@ -55,9 +56,9 @@ class BulkFollowing:
         """Let the user follow every one of these publishers; returns how many are new.
 
         As `Following.follow` does, it writes the rows, then the edges, then reads the rows again.
-        A follow that exists is not asked for again: an unfollow message that is under way ends it.
-        An interrupted call is completed by another one. Raises `TooManyFollows` before anything of
-        a group of 99 is written.
+        An existing follow is not requested again: an unfollow message under way ends it. A second
+        call completes an interrupted one. Raises `TooManyFollows` before anything of a group of 99
+        is written.
         """
         new = 0
         wanted = sorted(set(publisher_ids))
@@ -95,7 +96,7 @@ class BulkFollowing:
         raise Contended(f"The follows of '{user_id}' changed too often meanwhile; try again.")
 
     def _leaves(self, row: Follow) -> bool:
-        """Whether the user has ended it. A tombstone that a repair has put nobody has asked for."""
+        """Whether the user has ended it. A tombstone put by a repair is nobody's request."""
         return not self.again and not row.is_active and row.asked_at > 0
 
     def _put_edges(self, user_id: str, new: Sequence[Follow], known: Sequence[Follow]) -> None:

@@ -1,4 +1,4 @@
-"""How many followers a publisher has: counted if they are few, else told by their density."""
+"""How many followers a publisher has: counted if they are few, else estimated by density."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fanfold.follows.ring_reader import EdgePage, Read, RingRead
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-# Followers that are read to estimate how many there are: 19 of 20 estimates have to be within 6 %,
-# and with 1,000 only 94 % are. See ring.estimate. Fewer are counted: the 1,200
-# that the API promises to count, and one edge to see whether more are behind them.
+# Followers that are read for an estimate: 19 of 20 estimates must be within 6 %, and with 1,000,
+# only 94 % are (ring.estimate). Fewer are counted: the 1,200 that the API promises to count, and
+# one edge to see whether there are more.
 SAMPLE_EDGES = 1_201
 # Edges read ahead per level while sampling. Edges beyond what all levels have reached do not count.
 LOW_WATER = SAMPLE_EDGES // 10

@@ -15,7 +15,7 @@ from fanfold.follows.levels import Growing, Levels
 class Edges:
     """The edges of all publishers.
 
-    The client of `edges_table` must not retry: a throttle that it hides grows no publisher.
+    The client of `edges_table` must not retry: a throttle that it hides makes no publisher grow.
     """
 
     edges_table: EdgesTable
@@ -23,7 +23,7 @@ class Edges:
 
     @property
     def levels(self) -> Levels:
-        """The levels of all publishers, remembered once for both."""
+        """The levels of all publishers, cached once for both."""
         return self.growing.levels
 
     def forget(self) -> None:

@@ -41,8 +41,8 @@ class Reconciled(NamedTuple):
 class Following:
     """The use case behind the follow routes, the follow messages and RELATE.
 
-    Where a stage `backfills`, RELATE is sent an order to do so as well (backfill.py). `rate` bounds
-    what one user asks for over HTTP: follows, and tombstones of what was never followed.
+    If the stage `backfills`, RELATE gets a command for that too (backfill.py). `rate` bounds what
+    one user requests over HTTP: follows, and tombstones of what was never followed.
     """
 
     follows: FollowsTable
@@ -83,7 +83,7 @@ class Following:
 
         When this returns, every publish accepted from now on reaches the user, unless a later
         request stays in effect (relation.py). `asked_at` is the epoch millisecond of the request.
-        `by_message`, where the edge cannot be put now, it is left to RELATE.
+        `by_message`, an edge that cannot be put now is left to RELATE.
         """
         return self._ask(True, user_id, publisher_id, asked_at, by_message=by_message)
 
@@ -92,8 +92,8 @@ class Following:
     ) -> Follow:
         """Stop following; the arguments are those of `follow`. Raises `Contended`.
 
-        It is never refused. But over the rate, that of a publisher who was never followed leaves no
-        tombstone: a follow message that was sent before it, and comes after it, takes effect.
+        It is never refused. But over the rate, an unfollow of a publisher never followed leaves no
+        tombstone: a follow message sent before it that comes after it takes effect.
         """
         return self._ask(False, user_id, publisher_id, asked_at, by_message=by_message)
 
@@ -155,7 +155,7 @@ class Following:
                 return found[:limit], cursor.encode(Cursor.at(found[limit - 1].publisher_id))
             if not more:
                 return found, None
-        # Too many tombstones: a short page, and more behind it.
+        # Too many tombstones: a short page that is not the last.
         return found, cursor.encode(Cursor.at(last)) if last else None
 
     def count(self, user_id: str) -> int:
@@ -181,8 +181,8 @@ class Following:
             if counted and not wanted and not self.follows.readers.count(user_id, counted):
                 continue
             if not is_sent:
-                # Sent before anything is changed and received after this worker's time-out:
-                # wherever it stops, RELATE reconciles the edge.
+                # Sent before anything changes, and received after this worker's time-out: wherever
+                # the worker stops, RELATE reconciles the edge.
                 self._send(ReconcileRelation, target, delay_seconds=self.reconcile_after_seconds)
                 is_sent = True
             changed = self._write(target, seen, counted)
@@ -202,12 +202,13 @@ class Following:
     def _counted(self, target: Follow, seen: Follow, asked_at: int) -> Counted | None:
         """How the change counts against the rate: only if it makes a row that stays.
 
-        That is a follow, or a tombstone of what was never followed. Others are left by follows.
+        That is a follow, or a tombstone of what was never followed. Follows pay for other
+        tombstones.
         """
         is_new = target.state != seen.state if target.is_active else not seen.version
         if not self.rate or not is_new:
             return None
-        # After the row of the follow, as its marks want it.
+        # Read after the row of the follow, as its marks require.
         return Counted(self.follows.readers.get(target.user_id), self.rate, asked_at)
 
     def _refusal(self, target: Follow, counted: Counted) -> FanfoldError | None:
@@ -224,7 +225,7 @@ class Following:
         )
 
     def _backfill_now(self, new: Follow) -> None:
-        """Have RELATE backfill a new follow at once; else it does so as it reconciles the edge."""
+        """Have RELATE backfill a new follow at once; otherwise it does so when it reconciles."""
         try:
             self._send(BackfillRelation, new)
         except Exception as error:
@@ -238,7 +239,7 @@ class Following:
         *,
         delay_seconds: int = 0,
     ) -> None:
-        """Send RELATE a command; in a rush of follows of one publisher, its group alone waits."""
+        """Send RELATE a command; in a rush of follows of one publisher, only its group waits."""
         command = kind(user_id=row.user_id, publisher_id=row.publisher_id)
         message = command.message(group=row.publisher_id, delay_seconds=delay_seconds)
         self.relation_queue.send(message)

@@ -21,12 +21,12 @@ from fanfold.follows.ring_reader import RingRead
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-# Pages read for one page of followers, and with the last of them up to 15 more. At level 8 the few
-# followers of a publisher lie in 511 shards; 64 reads are about 0.2 s of API's share of a CPU.
+# Pages read for one page of followers; the last step may add up to 15. At level 8, the few
+# followers of a publisher lie in 511 shards; 64 reads take about 0.2 s of API's share of a CPU.
 PAGE_READS = 64
 # Pages read for one count: the 1,023 shards of level 9, about 3.5 s of API's share of a CPU.
 COUNT_READS = 1_023
-# How old a count may be. It is read from up to 1,023 shards, and a profile page is often opened.
+# How old a count may be: it takes up to 1,023 reads, and profile pages are opened often.
 COUNT_SECONDS = 60
 
 _PLACE = re.compile(rf"[0-9a-f]{{{ring.POSITION_DIGITS}}}(#{ID_PATTERN})?", re.ASCII)
@@ -54,8 +54,7 @@ class Followers:
     ) -> tuple[list[str], str | None]:
         """One page of followers in the order of their hashes, and the cursor to the next page.
 
-        The page is short, perhaps empty, where too many shards had to be read for it. Raises
-        `FollowersClosed`.
+        The page is short, perhaps empty, if it would take too many reads. Raises `FollowersClosed`.
         """
         self._check(user_id, publisher_id)
         start = ring.START

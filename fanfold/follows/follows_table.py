@@ -1,10 +1,10 @@
 """The following table: whom a user follows. Its rows decide; edges are reconciled with them.
 
-A change writes the row, the user's count of follows, and the marks by which pages leave out what
-the user has unfollowed, all in one transaction. The marks are read after the row. Every change of a
-publisher's mark also raises its row's version, and the transaction wants the version that was read,
-so no other change can have come between. Only `mark`, the doctor's repair, raises none: it marks in
-the week of the row's `ended_at`, from which a follow therefore deletes whatever it has read.
+A change is one transaction. It writes the row, the user's count of follows, and the marks by which
+pages leave out what the user has unfollowed. The marks are read after the row. Every change of a
+publisher's mark also raises the row's version, and the transaction requires the version that was
+read, so no other change can come between. Only the doctor's repair, `mark`, raises no version: it
+marks in the week of the row's `ended_at`, so a follow deletes that mark, whatever it has read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fanfold.channels.known_head import KnownHead
     from fanfold.timeline.marks import Reader
 
-# A tombstone outlives every message of an earlier request: sent up to 28 days after it
+# A tombstone outlives every message of an earlier request: sent up to 28 days after the request
 # (`MAX_FIRST_SENT_MS`), and then kept by SQS for 14.
 TOMBSTONE_SECONDS = 45 * 24 * 60 * 60
 
@@ -50,9 +50,9 @@ def follow_of(item: Item) -> Follow:
 class FollowsTable:
     """Changes a follow and its user's row among the readers in one transaction.
 
-    A count that could miss a change would let the limit drift, and a mark hide or show the wrong
-    publisher. In a stage with channels, which has `heads`, the row also says which channels the
-    user's pages read (`channels/following.py`).
+    A count that missed a change would let the limit drift; a mark that missed one would hide or
+    show the wrong publisher. In a stage with channels, which has `heads`, the user's row also says
+    which channels the user's pages read (`channels/following.py`).
     """
 
     client: DynamoDBClient
@@ -63,7 +63,7 @@ class FollowsTable:
 
     @property
     def tombstone_seconds(self) -> int:
-        """How long an ended follow leaves a row: longer than late messages, and than its mark.
+        """How long an ended follow keeps its row: longer than late messages, and than its mark.
 
         Without a row, the doctor could not restore a mark that was lost.
         """
@@ -90,7 +90,7 @@ class FollowsTable:
         except TooManyFollows:
             if counted is None:
                 raise
-            return None  # or too fast: the user's row tells
+            return None  # or over the rate: the user's row tells
         return changed[0] if changed else None
 
     def follow_all(
@@ -141,7 +141,7 @@ class FollowsTable:
         return changed[0] if changed else None
 
     def mark(self, seen: Follow, *, now_ms: int) -> bool:
-        """Make the marks agree with the relation `seen`, as after a restore; changes nothing else.
+        """Make the marks agree with the relation `seen`, as after a restore; change nothing else.
 
         False if somebody else changed it meanwhile; read it again.
         """
@@ -167,11 +167,11 @@ class FollowsTable:
         return not dynamodb.transact(self.client, [{"ConditionCheck": is_the_same}, marked])
 
     def note_channel(self, seen: Follow, *, now_ms: int) -> bool:
-        """Have the user's row say of a channel of the publisher what the relation `seen` says.
+        """Make the user's row agree with the relation `seen` about the publisher's channel.
 
-        So it does, unless the channel was added as the relation changed: a page that looks up the
-        new channel then may know nothing of the change, and its function nothing of the channel.
-        False if somebody else changed either meanwhile; read it again.
+        They can differ only if the channel was added while the relation changed: then a page that
+        looks up the new channel may not know the change, and the function of the change not the
+        channel. False if somebody else changed either meanwhile; read it again.
         """
         if self.heads is None or not self.heads.get().of(seen.publisher_id):
             return True
@@ -183,11 +183,11 @@ class FollowsTable:
         return True
 
     def ask_again(self, seen: Follow, *, now_ms: int) -> Follow | None:
-        """Record that the state which the relation already has was asked for at `seen.asked_at`.
+        """Record that the present state was requested again at `seen.asked_at`.
 
-        A message that was sent before then, and comes later, is thereby known to be late. For the
-        same reason the unfollow of a publisher never followed leaves a tombstone. None if somebody
-        else changed the relation meanwhile; read it again.
+        Then a message that was sent earlier and comes later is known to be late. For the same
+        reason, the unfollow of a publisher never followed leaves a tombstone. None if somebody else
+        changed the relation meanwhile; read it again.
         """
         noted = _changed(seen)
         try:
@@ -217,19 +217,14 @@ class FollowsTable:
         return following.unfollowed(publisher_id)
 
     def _change(
-        self,
-        changed: list[Follow],
-        count: dict[str, Any],
-        *,
-        now_ms: int,
-        max_follows: int = 0,
+        self, changed: list[Follow], count: dict[str, Any], *, now_ms: int, max_follows: int = 0
     ) -> list[Follow] | None:
         updates = [*(self._update(each, now_ms) for each in changed), count]
         reasons = dynamodb.transact(self.client, [{"Update": update} for update in updates])
         # If a row changed meanwhile, the user may follow that publisher already: read it again.
         is_full = reasons[-1:] == ["ConditionalCheckFailed"] and set(reasons[:-1]) == {"None"}
         if is_full and self.heads:
-            # Or the head of the channels that this door knows was too old.
+            # Otherwise, the head of the channels that this function knows was too old.
             known = self.readers.get(changed[0].user_id)
             is_full = known.follows > max_follows - len(changed)
         if is_full:

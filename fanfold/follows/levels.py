@@ -1,11 +1,10 @@
 """At which level a publisher's edges are written, and when that level is raised.
 
-A warm container remembers levels. A remembered one may be too low. That is safe for writing:
-readers read every level up to the publisher's own.
+A warm container caches levels. A cached one may be too low. That is safe for writing: readers read
+every level up to the publisher's own.
 
-A publisher grows when single writes of its edges are throttled. Only the answer to a throttled
-single write says which limit it met; the answer to a batch does not. A transient error here does
-not fail the follow.
+A publisher grows when single writes of its edges are throttled: only their errors say which limit
+was met, and answers to batches do not. A transient error here does not fail the follow.
 """
 
 from __future__ import annotations
@@ -195,10 +194,7 @@ class Growing:
 
     def _grow(self, publisher_id: str, seen: Shards, check: Callable[[], None]) -> None:
         result = grown(
-            seen,
-            now_ms=clock.now_ms(),
-            max_level=self.max_level,
-            cooldown_ms=self.cooldown_ms,
+            seen, now_ms=clock.now_ms(), max_level=self.max_level, cooldown_ms=self.cooldown_ms
         )
         if isinstance(result, NotGrown):
             self.notify(publisher_id, result)

@@ -1,7 +1,7 @@
 """The publishers table: how many write shards each publisher's followers are spread over.
 
-Most publishers are at level 0, without a `level` in their row, which also counts their posts
-(`fanfold/fanout/post_counts.py`), or without a row.
+Most publishers are at level 0: they have no row, or one without a `level`, which counts their posts
+(`fanfold/fanout/post_counts.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ALL = "#all"
 
 
 def shards_of(item: Item) -> Shards:
-    """A publisher's row; an empty one is that of most publishers."""
+    """The shards in a publisher's row; most publishers have an empty one."""
     return Shards(
         level=_level(item, "level"),
         version=get_number(item, "version"),

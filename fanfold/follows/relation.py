@@ -4,13 +4,13 @@ Pure. Two facts make it hard: messages come late and more than once, and the clo
 requests and messages differ. The rule for both:
 
 * A request takes effect while it is being answered. Its client may have given it up meanwhile and
-  asked for something else, so one of more than `times.OVERTAKEN_MS` before the last one gives way:
-  it counts as having come before that one.
+  sent another, so a request from more than `times.OVERTAKEN_MS` before the last one yields: it
+  counts as having come before that one.
 * A message takes effect once, after it was sent, or never, if a later one came before.
 
-So `asked_at` never goes back, and a change moves it on. Once a message was handled, either what it
-asks for is the state, or `asked_at` is later than the message, whose copies are then known to be
-late.
+So `asked_at` never goes back, and a change moves it on. Once a message was handled, either the
+state is what it asks for, or `asked_at` is later than the message, so that its copies are known to
+be late.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 
 from fanfold import times
 
-# One of a time so far ahead comes from an import on a machine with a wrong clock: nobody gives way
+# A request from further ahead comes from an import on a machine with a wrong clock; nothing yields
 # to it.
 AHEAD_MS = 5_000
 
-# A follow that failed is tried again within this time, while its edge may still be missing.
+# A failed follow is retried within this time, while its edge may still be missing.
 NEW_MS = 120_000
 
 FOLLOWED = "followed"
@@ -51,7 +51,7 @@ class Follow:
 
 
 def granted(seen: Follow, wanted: bool, *, asked_at: int, by_message: bool, now: int) -> Follow:
-    """The relation after a request of `asked_at`; `seen` itself where nothing is to be written."""
+    """The relation after a request of `asked_at`; `seen` itself if nothing is to be written."""
     later_ms = seen.asked_at - asked_at
     if later_ms > (0 if by_message else times.OVERTAKEN_MS) and seen.asked_at <= now + AHEAD_MS:
         return seen
@@ -68,7 +68,7 @@ def granted(seen: Follow, wanted: bool, *, asked_at: int, by_message: bool, now:
 def may_be_new(row: Follow, sent_at: int) -> bool:
     """Whether the edge of a follow may have been put for a request of that time, or later.
 
-    It was not if the follow had been there for long and was only asked for again. A late message
-    may begin a follow long before its own edge, but then nobody has asked again.
+    Not if the follow had been there for long and was only requested again. A late message may begin
+    a follow long before its own edge, but then nobody has requested it again.
     """
     return row.is_active and min(sent_at, row.asked_at) <= times.to_ms(row.followed_at) + NEW_MS

@@ -20,7 +20,7 @@ from fanfold.follows import ring
 # Pages read at a time: one of each level for the merge, several of a level whose shards are small.
 # The 511 shards of an empty ring at level 8 then take 32 rounds.
 MAX_READS = 16
-# A level with fewer edges buffered than this is read on.
+# A level with fewer buffered edges than this is read on.
 LOW_WATER = 1_250
 
 
