@@ -1,1 +1,1 @@
-"""The second net: what was accepted and then lost is sent again; only its door imports it."""
+"""The safety net: sends again what was accepted and then lost; only its door imports it."""

@@ -1,4 +1,4 @@
-"""What SWEEP reads and changes in the ledger, and where it keeps what it remembers."""
+"""What SWEEP reads and changes in the ledger, and its memory there."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class OpenFanouts:
         return {each: from_item(item) if item else None for each, item in items.items()}
 
     def items(self, ids: Sequence[str]) -> dict[str, Item | None]:
-        """The same as they are stored, for a caller whom one unreadable row must not stop.
+        """The same rows as stored, for a caller that one unreadable row must not stop.
 
         Raises `TryLater` if some stay unprocessed: that does not mean that they are missing.
         """
@@ -68,8 +68,8 @@ class OpenFanouts:
         )
         return sum(page["Count"] for page in pages)
 
-    # Each of these changes the row only if neither a worker nor another run has changed it since it
-    # was read. If a refusal was our own change, whose answer was lost, it counts as done.
+    # Each of these changes the row only if no worker and no other run has changed it since it was
+    # read. If our own change was refused because its first answer was lost, it counts as done.
 
     def note_question(self, seen: Fanout, *, now_ms: int) -> bool:
         """Note that SWEEP asks now: before it sends, so that each question is sent once at most."""
@@ -80,7 +80,7 @@ class OpenFanouts:
         return row is not None and row.is_open and row.asked_at == now_ms
 
     def note_round(self, seen: Fanout, *, now_ms: int) -> bool:
-        """Note that SWEEP sends all that is pending, likewise."""
+        """Note, in the same way, that SWEEP now sends all that is pending."""
         sets = {"sent_at": number(now_ms), "rounds": number(seen.rounds + 1)}
         if self._changes(seen, sets):
             return True
@@ -98,7 +98,7 @@ class OpenFanouts:
     ) -> bool:
         values = {":seen_state": text(seen.state), ":seen_changed": text(seen.changed_at)}
         conditions = ["#state = :seen_state", "#changed_at = :seen_changed"]
-        # `sent_at` too, or two runs at once would both send the same round.
+        # `sent_at` too; otherwise two runs at once would both send the same round.
         for name, at in (("asked_at", seen.asked_at), ("sent_at", seen.sent_at)):
             if at:
                 conditions.append(f"#{name} = :seen_{name}")
@@ -127,7 +127,7 @@ class OpenFanouts:
         )
 
     def stand_at(self, position: str) -> None:
-        """Remember how far a run came, and nothing else: it may have been frozen meanwhile."""
+        """Remember how far a run came, and nothing else: the run may have been frozen meanwhile."""
         clauses = expressions(sets={"position": text(position)})
         key = {"fanout_id": text(MEMORY_ID)}
         self.client.update_item(TableName=self.table, Key=key, **clauses)

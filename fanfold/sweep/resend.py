@@ -1,10 +1,10 @@
 """What SWEEP does about one open or stalled fan-out: a pure decision over its row of the ledger.
 
-SWEEP asks, it does not measure. No figure of a queue tells what waits in it rightly and what is
-lost. So when a fan-out has been silent for long, SWEEP sends one batch of its own pending segments
-again: a question. When that batch comes out of the lane, all that was sent before has come out as
-well, because messages of one group keep about their order. Whatever is still silent then is lost,
-and SWEEP sends all that is pending: a round.
+SWEEP asks; it does not measure. No figure of a queue tells what is waiting there and what is lost.
+So when a fan-out has been silent for long, SWEEP sends one batch of its pending segments again: a
+question. When that batch comes out of the lane, everything sent before has come out too, because
+messages of one group roughly keep their order. What is still silent then is lost, and SWEEP sends
+all that is pending: a round.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from fanfold.names import BULK, DELIVER
 
 # PLAN takes a command within seconds unless its queue is long, so two minutes are ample.
 PLAN_SILENCE_SECONDS = 120
-# A worker that took an order with or before the question has ended by now, and half a minute is for
-# its last calls and the skew of clocks. What it handed back may wait for longer, and is sent twice:
-# real losses would wait as long otherwise.
+# A worker that took a command with or before the question has ended by now, and half a minute is
+# for its last calls and the skew of clocks. What it handed back may wait longer, and is then sent
+# twice: otherwise, real losses would wait as long.
 ANSWERED_SILENCE_SECONDS = DELIVER.seconds + 30
-# Were an order in the hands of a worker that died, its redelivery would have shown by now. The
-# express lane has the same consumer, and so the same visibility timeout.
+# If a worker died with a command, the redelivery would have shown by now. The express lane has the
+# same consumer, and so the same visibility timeout.
 SILENCE_SECONDS = BULK.visibility_seconds + 60
 # The wait between two questions doubles up to this, which bounds what a long backlog costs.
 LONGEST_WAIT_SECONDS = 24 * 60 * 60
-# After this many rounds the fan-out stalls: a person should look. What waits rightly is not given
-# up, because a round needs an answer first.
+# After this many rounds the fan-out stalls: a person should look. A fan-out that only waits is not
+# given up, because a round needs an answer first.
 MAX_ROUNDS = 10
-# As many questions without any progress take about nine days, and queues keep messages for 14.
+# This many questions without progress take about nine days, and queues keep messages for 14.
 MAX_ASKS = 16
 # One batch of SQS: enough that a few lost ones do not silence it.
 QUESTION_SEGMENTS = 10

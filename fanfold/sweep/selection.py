@@ -12,11 +12,11 @@ from fanfold.sweep.resend import Remedy, orders_for
 
 # Rows read in one run: 10,000 read units, and about 3 s of one vCPU in boto3.
 MAX_ROWS = 10_000
-# Rows of stalled fan-outs read in one run. A sound stage has none; those beyond wait for these.
+# Stalled rows read in one run. A sound stage has none; any more wait for these.
 MAX_STALLED = 1_000
 # Messages of one run, so that it ends within its minute and the workers keep up: each is an update
-# and a tenth of a call to SQS. With these, 10,000 lost orders of either kind are sent again within
-# ten minutes, seven of which are the silence of a lane.
+# and a tenth of a call to SQS. So 10,000 lost commands of either kind are sent again within ten
+# minutes, seven of which are the silence of a lane.
 MAX_PLAN_ORDERS = 5_000
 MAX_SEGMENT_ORDERS = 4_000
 
@@ -33,10 +33,10 @@ Due: TypeAlias = tuple[Remedy, Fanout]
 
 
 def next_ids(keys: Iterable[Key], *, after: str, accepted_before: str) -> list[str]:
-    """The ids to look at, in order of id, going on after the last one of the run before.
+    """The ids to examine, in order, going on after the last one of the run before.
 
-    Going round like this, no fan-out is behind others for ever, however many wait rightly. A key
-    that moves while the index is read may be seen at both its places: its id comes once.
+    In these turns, no fan-out stays behind others for ever, however many are waiting. A key that
+    moves while the index is read may be seen at both places: its id comes once.
     """
     old = sorted({key.fanout_id for key in keys if key.accepted_at < accepted_before})
     ahead = [fanout_id for fanout_id in old if fanout_id > after]
@@ -44,10 +44,10 @@ def next_ids(keys: Iterable[Key], *, after: str, accepted_before: str) -> list[s
 
 
 def within_caps(due: Sequence[Due]) -> list[Due]:
-    """What one run does: all that needs no message, and as much of the rest as the caps allow.
+    """What one run does: everything that needs no message, and the rest as far as the caps allow.
 
-    The fan-outs with the fewest pending segments go first. The last one may exceed the cap, or the
-    largest would never have its turn.
+    The fan-outs with the fewest pending segments go first. The last one may exceed the cap;
+    otherwise the largest would never have its turn.
     """
     ends = [each for each in due if each[0] is not Remedy.NOTHING and not orders_for(*each)]
     plans = [each for each in due if each[0] is Remedy.ASK_PLAN]
@@ -70,10 +70,10 @@ class Oldest:
 
 
 def oldest(keys: Iterable[Key], rows: Mapping[str, Fanout | None], *, now_ms: int) -> Oldest:
-    """Measure the oldest ones. `rows` has what was read of the ledger: None where no row is.
+    """Measure the oldest ones. `rows` has what was read of the ledger, None for a missing row.
 
-    A fan-out counts as large if it is in the bulk lane, as its row says, or its key where the row
-    was not read. So unplanned ones count as small.
+    A fan-out counts as large if its row says that it is in the bulk lane, or its key if the row was
+    not read. So unplanned ones count as small.
     """
     small = large = times.to_text(now_ms)
     for key in keys:

@@ -27,7 +27,7 @@ from fanfold.sweep.selection import Due, Key, Oldest
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-# Rows are read, and remedies applied, in steps: between them a run looks at its time.
+# Rows are read, and remedies applied, in steps: between them, a run checks its time.
 ROWS_A_STEP = AT_A_TIME * MAX_KEYS
 REMEDIES_A_STEP = 500
 
@@ -58,13 +58,13 @@ class Sweeping:
     threads: Executor | None = None
 
     def sweep(self, *, stop_at: float, report: Report) -> Oldest:
-        """Look at the open fan-outs in turn, and mend those that need it; returns the oldest.
+        """Examine the open fan-outs in turn, and mend those that need it; returns the oldest.
 
-        A stalled one is ended when its entries would be seen by nobody.
+        A stalled one ends when nobody would see its entries any more.
 
         It ends by about `stop_at` of the monotonic clock, and the next run goes on from there. Two
-        runs at once do no harm. An error with one fan-out keeps no other one from being mended: the
-        first error is raised at the end.
+        runs at once do no harm. An error with one fan-out does not stop the others: the first error
+        is raised at the end.
         """
         errors: list[Exception] = []
         now_ms = clock.now_ms()
@@ -72,7 +72,7 @@ class Sweeping:
         keys = self._keys((clock.monotonic() + stop_at) / 2, errors)
         before = times.to_text(now_ms - PLAN_SILENCE_SECONDS * 1000)
         ids = selection.next_ids(keys, after=memory.position, accepted_before=before)
-        # Half of what is left: were reading slow, it would leave no time for any remedy.
+        # Half of the time left: if reading were slow, no time would remain for remedies.
         rows = self._rows(ids, (clock.monotonic() + stop_at) / 2, errors)
         stalled = list(_each(None, self._stalled_ids, [selection.MAX_STALLED], errors))
         given_up = self._rows([*chain(*stalled)], (clock.monotonic() + stop_at) / 2, errors)
@@ -93,9 +93,9 @@ class Sweeping:
         return selection.oldest(keys, rows, now_ms=now_ms)
 
     def _with_pauses(self, memory: Memory, now_ms: int, errors: list[Exception]) -> Memory:
-        """Note which queues are paused now, as silence is counted from when they last were.
+        """Note which queues are paused now: silence is counted from when they last were.
 
-        A queue whose mapping cannot be read is as it was when the last run read it.
+        If a queue's mapping cannot be read, the state of the last run counts.
         """
         queues = {PUBLISH.name: self.publish_queue, EXPRESS.name: self.lanes.express}
         queues[BULK.name] = self.lanes.bulk
@@ -136,10 +136,10 @@ class Sweeping:
         return rows
 
     def _apply(self, step: Sequence[Due], report: Report, errors: list[Exception]) -> None:
-        """Note each remedy in its row, and then send its orders: in that order.
+        """Note each remedy in its row, and then send its commands.
 
-        A run that dies between the two has asked nothing, but the next question follows. The other
-        way round, runs that die there would send for ever, unbounded.
+        A run that dies between the two has asked nothing, but the next question follows. In the
+        opposite order, runs that die there would go on sending without bound.
         """
         done = [due for due in self._each(self._noted, step, errors) if due]
         for queue, messages in self._orders(done):
@@ -168,7 +168,7 @@ class Sweeping:
         return due if is_done else None
 
     def _orders(self, done: Sequence[Due]) -> Iterator[tuple[WorkQueue, list[Message]]]:
-        """The messages of many fan-outs by their queue; each keeps the group of its fan-out."""
+        """The messages of many fan-outs, by queue; each keeps the group of its fan-out."""
         plan: list[Message] = []
         express: list[Message] = []
         bulk: list[Message] = []
@@ -196,10 +196,7 @@ class Sweeping:
 
 
 def _each(
-    threads: Executor | None,
-    call: Callable[[T], R],
-    items: Iterable[T],
-    errors: list[Exception],
+    threads: Executor | None, call: Callable[[T], R], items: Iterable[T], errors: list[Exception]
 ) -> Iterator[R]:
     def attempt(item: T) -> list[R]:
         try:
@@ -217,7 +214,7 @@ def _parsed(found: tuple[str, Item | None]) -> tuple[str, Fanout | None]:
 
 
 def _lane(row: Fanout) -> str:
-    """The name of the queue that its orders wait in."""
+    """The name of the queue in which its commands wait."""
     if row.awaits_plan:
         return PUBLISH.name
     return BULK.name if row.is_bulk else EXPRESS.name
