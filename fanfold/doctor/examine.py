@@ -1,8 +1,8 @@
 """The use case behind `fanfold doctor`: do follows, edges and marks agree, and if not, make them.
 
 The following row decides. One pass compares the edges with the rows, another the rows with the
-edges and with the marks of their readers; what differs is read again a moment later before it
-counts. In a stage with channels, two passes before them look at those (`examine_channels.py`).
+edges and with the marks of their readers. A difference counts only if a second read, a moment
+later, finds it again. A stage with channels has two passes before them (`examine_channels.py`).
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ from fanfold.doctor.repair import Repair, failure_of
 from fanfold.doctor.scan import Records
 from fanfold.names import FOLLOWERS, FOLLOWING
 
-# Differences that may await their second read. Scanning pauses when there are more, so that they do
-# not fill the memory.
+# The most differences that await their second read. Scanning pauses above that, to save memory.
 MAX_SUSPECTS = 20_000
-# Differences whose repairs are under way together.
+# The most differences whose repairs run together.
 TAKEN_AT_ONCE = 1_000
 
 
@@ -52,7 +51,7 @@ class Doctor:
     recheck: Recheck
     report: Report
     channels: ChannelRecords | None = None  # of a stage that has them
-    # Notes what a repair would take away: that waits for `take_away`.
+    # Notes what a repair would take away, until `take_away`.
     set_aside: Callable[[Snapshot], None] = lambda _snapshot: None
 
     def examine(self, publisher_id: str | None = None) -> Iterator[Phase]:
@@ -86,7 +85,7 @@ class Doctor:
         yield Phase("Reading readers", "readers", self.records.count(readers), steps)
 
     def _suspect_pairs(self, pairs: Iterable[Pair]) -> None:
-        """Those without an edge: with the others, relations without a row are found as well."""
+        """Suspect those without an edge, which finds relations without a row as well."""
         self._suspect(each for each in self._read(pairs) if not each.placements)
 
     def _compare_edges(self, publisher_id: str | None) -> Iterator[int]:
@@ -128,7 +127,7 @@ class Doctor:
                 self.report.repaired[Difference.UNREACHABLE] = len(self.report.unreachable)
 
     def _read(self, pairs: Iterable[Pair]) -> Iterator[Snapshot]:
-        """Those of these relations that differ at their first read."""
+        """The snapshots of the relations that differ at their first read."""
         snapshots = self.records.threads.map(self.records.snapshot, pairs)
         return (snapshot for snapshot in snapshots if snapshot and snapshot.difference)
 
@@ -151,13 +150,12 @@ class Doctor:
                 if snapshot.takes_away:
                     self.set_aside(snapshot)
             self._reconcile(
-                self.repair,
-                [(each, each.difference) for each in confirmed if not each.takes_away],
+                self.repair, [(each, each.difference) for each in confirmed if not each.takes_away]
             )
         return count
 
     def take_away(self, aside: Iterable[tuple[Pair, Difference]]) -> Phase:
-        """Repair what was set aside, and is still so: it is read again."""
+        """Repair what was set aside, if a new read still finds it."""
         total = self.report.taken_away
         return Phase("Taking away", "differences", total, self._take_away(iter(aside)))
 
@@ -188,5 +186,5 @@ class Doctor:
 
 
 def _is_still(difference: Difference, now: Snapshot) -> bool:
-    """Whether a repair still takes away what was noted: a follow, or an unfollow."""
+    """Whether a repair would still take away what was noted: a follow, or an unfollow."""
     return now.difference in TAKE_AWAY if difference in TAKE_AWAY else now.takes_unfollow

@@ -17,9 +17,9 @@ from fanfold.fanout.row import Fanout
 
 @dataclass(frozen=True)
 class ChannelExamination:
-    """Two passes, in this order; `suspect` gets the relations that have to be looked at.
+    """Two passes, in this order; `suspect` gets the relations to be examined.
 
-    What is complete in a channel was put there before, so nothing of it is read again later.
+    What is complete in a channel was put there before, so these posts need no second read.
     """
 
     channels: ChannelRecords
@@ -41,7 +41,7 @@ class ChannelExamination:
             yield scanned
 
     def compare_readers(self, publisher_id: str | None) -> Iterator[int]:
-        """Find readers of a channel without a follow's row; and at the end, faults of the head.
+        """Find readers of a channel without a follow's row; at the end, find faults of the head.
 
         Readers with a row are compared with it.
         """
@@ -54,8 +54,8 @@ class ChannelExamination:
         self._compare_head()
 
     def _compare_head(self) -> None:
-        """The head is repaired first: a post cannot be put into a channel that it does not have."""
-        # Read after the rows, so that no version and no `seq` of theirs is later.
+        """The head is repaired first: a post can be put only into a channel of the head."""
+        # Read after the rows, so that none of their versions or `seq` is later.
         head, report = self.channels.heads.get(), self.report
         report.not_in_head = heads.not_in_head(head, self._known)
         report.found[Difference.NOT_IN_HEAD] = len(report.not_in_head)

@@ -28,14 +28,14 @@ def pair_of(row: Follow) -> Pair:
 
 
 class Difference(StrEnum):
-    """How follows can disagree with edges, or with their readers' marks; and how channels can."""
+    """How follows can disagree with edges or readers' marks, and how channels can be wrong."""
 
     MISSING = "missing"  # a follow without an edge
     ORPHANED = "orphaned"  # an edge without a follow
     OLDER = "older"  # edges of older versions than the row only
     NEWER = "newer"  # an edge of a newer version, which the next unfollow would not delete
     HIDDEN = "hidden"  # a follow whose publisher is marked as unfollowed
-    SHOWN = "shown"  # a recent unfollow that its user's marks do not tell
+    SHOWN = "shown"  # a recent unfollow that is missing in its user's marks
     CHANNEL_MISSING = (
         "channel_missing"  # a follow whose publisher's channel the reader's pages leave out
     )
@@ -49,17 +49,17 @@ class Difference(StrEnum):
     UNREADABLE = "unreadable"  # an item that is neither an edge nor a row; never repaired
 
 
-# What a repair of these takes away, if the user has not ended it, no table tells afterwards.
+# No table records what their repair takes away, unless the user had ended it.
 TAKE_AWAY = frozenset({Difference.ORPHANED, Difference.CHANNEL_EXTRA})
 
 
 def mark_of(
     row: Follow, reader: Reader, *, now_ms: int, retention_days: int, head: Head | None = None
 ) -> Difference | None:
-    """How the marks of a reader differ from the row. Who never followed has left none.
+    """How the marks of a reader differ from the row. A user who never followed has left none.
 
-    In a stage with channels, those that tell which of the channels of `head` the reader follows,
-    too.
+    With the `head` of a stage with channels, also the marks that say which channels the reader
+    follows.
     """
     times = {"now_ms": now_ms, "retention_days": retention_days}
     if head and row.is_active and following.is_channel_missing(reader, head, row.publisher_id):
@@ -98,19 +98,19 @@ class Snapshot:
 
     @property
     def takes_away(self) -> bool:
-        """Whether its repair takes from the user what no table tells afterwards.
+        """Whether its repair takes from the user what no table records afterwards.
 
-        An unfollow, or a follow: unless the row says that it has ended, and is as late as the
-        edges, as after a restore of those.
+        That is an unfollow, or a follow; but not a follow that the row says has ended, with a
+        version as late as the edges, as after a restore of the edges.
         """
         is_ended = self.row.version > 0 and not self.has_newer_edge
         return self.takes_unfollow or (self.difference in TAKE_AWAY and not is_ended)
 
     @property
     def takes_unfollow(self) -> bool:
-        """Whether its repair erases what may be all that is left of an unfollow: its mark.
+        """Whether its repair erases a mark that may be all that is left of an unfollow.
 
-        So it is after a restore of the follows. After one of the readers, the mark is old.
+        That is so after a restore of the follows. After one of the readers, the mark is old.
         """
         return self.row.is_active and self.is_marked and self.difference is not None
 
@@ -118,8 +118,8 @@ class Snapshot:
     def _of_edge(self) -> Difference | None:
         """How the edge differs from the row.
 
-        Copies of the edge at other levels are no difference if they are of older versions or of the
-        same: readers drop them, and an unfollow deletes them.
+        Copies of the edge at other levels are no difference if their versions are not newer:
+        readers drop them, and an unfollow deletes them.
         """
         if not self.row.is_active:
             return Difference.ORPHANED if self.placements else None
@@ -150,14 +150,14 @@ class Report:
     repaired: Counter[Difference] = field(default_factory=Counter)
     awaiting: int = 0  # differences that await their second read
     taken_away: int = 0  # differences whose repair takes a follow, or an unfollow, from a user
-    unfollows: int = 0  # those of them that take an unfollow
+    unfollows: int = 0  # of these, the ones that take an unfollow
     examples: list[Snapshot] = field(default_factory=list)
     unreachable: dict[str, Unreachable] = field(default_factory=dict)  # by publisher
     unreadable: list[tuple[Table, Key]] = field(default_factory=list)
     posts: int | None = None  # complete in channels; None in a stage without channels
     post_missing: list[Fanout] = field(default_factory=list)
     not_in_head: list[str] = field(default_factory=list)  # publishers
-    failure: str = ""  # why the latest repair that failed did so
+    failure: str = ""  # of the latest repair that failed
 
     @property
     def left(self) -> int:

@@ -14,12 +14,12 @@ from fanfold.fanout.row import Fanout
 class Known:
     """What the head must have had at some time."""
 
-    # Posts that are complete in a channel, and shown, by publisher. A channel leaves the head only
-    # after all of these, and each of them has raised its `seq`.
+    # Posts that are complete in a channel, and shown, by publisher. The channel leaves the head
+    # only after all of these, and each of them has raised its `seq`.
     posts: Counter[str] = field(default_factory=Counter)
     followers: dict[str, int] = field(default_factory=dict)  # estimated, by publisher
-    version: int = 0  # the highest one to which a reader's row is complete
-    revision: int = 0  # the highest one that told of a post
+    version: int = 0  # the highest up to which a reader's row is complete
+    revision: int = 0  # the highest of a head that told of a post
 
     def add(self, fanouts: Iterable[Fanout]) -> None:
         for each in fanouts:
@@ -45,13 +45,13 @@ def is_outdated(head: Head, known: Known) -> bool:
 
 
 def rebuilt(head: Head, known: Known, *, now_ms: int) -> Head:
-    """The head with every channel that is in use, and later than all that anybody knows of it.
+    """The head with every channel that is in use, later than all that anybody knows of it.
 
-    Each channel gets a version that no reader's row is complete to. So pages look up once whom
-    their readers follow, and functions read the channels again. The revision, which counts changes,
-    becomes the time: functions that remember a head from before it was lost take this one. A
-    channel that was not in the head takes posts: that is one entry a post, and a person may demote
-    it. Here, and only here, there may be more than `MOST`: else some posts would not be shown.
+    Each channel gets a version above every reader's row, so that pages look up once whom their
+    readers follow, and functions read the channels again. The revision, a count of changes,
+    becomes the time: functions that cached a head before it was lost then take this one. A channel
+    that was not in the head takes posts: that is one entry a post, and a person may demote it. Only
+    here, there may be more than `MOST` channels; otherwise some posts would not be shown.
     """
     version = max(head.version + 1, known.version + 1, now_ms)
     listed = [

@@ -13,8 +13,8 @@ from fanfold.doctor.findings import Pair, Snapshot
 from fanfold.doctor.scan import Records
 from fanfold.names import PLAN
 
-# RELATE finishes what a door has left half done once the door has ended and its writes have landed.
-# The longest is PLAN's, which takes follows from the publish queue; 20 s are for RELATE itself.
+# RELATE finishes a door's change once the door has ended and its writes have landed. PLAN, which
+# takes follows from the publish queue, takes longest; 20 s are for RELATE itself.
 MOMENT_SECONDS = PLAN.settled_seconds + 20.0
 
 
@@ -33,7 +33,7 @@ class Recheck:
             self._first.setdefault(snapshot.pair, (clock.monotonic(), snapshot))
 
     def due(self, *, wait: bool) -> tuple[int, list[Snapshot]]:
-        """Read again what was read a moment ago: how many were read, and those that still differ.
+        """Read differences again after a moment: how many were read, and those that still differ.
 
         With `wait`, sleeps until the oldest one is due.
         """
@@ -49,7 +49,7 @@ class Recheck:
         second = self.records.snapshot(first.pair)
         if second is None or second.difference is None:
             return None
-        # A row that has changed is reconciled by its writer, or by RELATE. But neither touches an
-        # edge of a newer version than the row's, and no edge on its way is one.
+        # The writer of a changed row reconciles it, or RELATE does. But neither touches an edge of
+        # a newer version than the row's, and no edge on its way is one.
         is_same_row = second.row.version == first.row.version
         return second if is_same_row or second.has_newer_edge else None

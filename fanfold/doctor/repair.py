@@ -1,4 +1,4 @@
-"""Repairs: edges and marks are made to agree with the row, and a row's level with the edges.
+"""Repairs: make edges and marks agree with the row, and a row's level with the edges.
 
 A repair may run at any time and more than once; a follow or unfollow that comes meanwhile wins.
 Each raises `TryLater` if it has to be run again.
@@ -20,14 +20,14 @@ from fanfold.follows.follows_table import row_key
 from fanfold.follows.relation import UNFOLLOWED, Follow
 from fanfold.names import EXPIRES_AT
 
-# The share of the edges read that a repair takes away without being told how many: on a sound stack
-# next to none are orphaned, and beside a table of follows that is empty or behind most of them are.
-# Unfollows that it would undo count as well.
+# The most that a repair takes away without a given number, as a share of the edges read. A sound
+# stack has next to no orphaned edges; if the table of follows is empty or behind, most are
+# orphaned. Unfollows that the repair would undo count as well.
 MOST_TAKEN = 0.05
 
 
 def takes_too_much(report: Report, expected: int | None) -> bool:
-    """Whether a repair would take away more than is `expected`, or than can be without that."""
+    """Whether a repair would take away more than `expected`, or than `MOST_TAKEN` without that."""
     return report.taken_away > (report.edges * MOST_TAKEN if expected is None else expected)
 
 
@@ -42,15 +42,15 @@ class Repair:
         self.following.edges.forget()  # the level is cached there
 
     def reconcile(self, seen: Snapshot) -> None:
-        """Make the edges and the marks agree with the row, whatever it says by now."""
-        # An edge newer than its row, as after a restore of the table, survives every reconciling.
-        # Raising the row beyond it deletes nothing that may have come meanwhile.
+        """Make the edges and the marks agree with the row as it is now."""
+        # An edge newer than its row, as after a restore of the table, survives reconciling. Raising
+        # the row's version above it deletes nothing that may have come meanwhile.
         newest = max(seen.placements.values(), default=0)
         if newest > seen.row.version:
             self._raise_version(seen.row, newest + 1)
         self.following.reconcile(*seen.pair)
         after = self.records.snapshot(seen.pair)
-        # The mark of an unfollow that has come since, as while a restore goes on, is in no file.
+        # A later unfollow, for example during a restore, has a mark that no file notes.
         is_noted = seen.takes_unfollow or not (after and after.takes_unfollow)
         if (
             after
@@ -66,7 +66,7 @@ class Repair:
             )
 
     def _raise_version(self, seen: Follow, version: int) -> None:
-        """Raise the version of the row; where there is none, put a tombstone."""
+        """Raise the version of the row; if there is none, put a tombstone."""
         client, table = self.records.follows.client, self.records.follows.table
         sets = {"version": number(version)}
         if not seen.version:

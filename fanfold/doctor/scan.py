@@ -60,7 +60,7 @@ class Records:
     def edges(
         self, publisher_id: str | None
     ) -> Iterator[tuple[int, dict[Pair, Placements], list[Key]]]:
-        """All edges, or those of one publisher, as `rows`; copies may come in different pages."""
+        """All edges, or those of one publisher, like `rows`; copies may be on different pages."""
         table, prefix = self.edges_table.table, publisher_id and f"{publisher_id}#"
         for answer in self._scan(table, "begins_with(shard_id, :value)", prefix):
             items = answer["Items"]
@@ -89,9 +89,9 @@ class Records:
         return _placements(self.get_all(self.edges_table.table, keys))
 
     def marks(self, rows: Collection[Follow]) -> dict[Pair, tuple[Difference | None, bool]]:
-        """How the marks of their readers differ from these rows, which were read before.
+        """How the marks of the readers differ from these rows, which were read before.
 
-        And whether one of these marks says that the user has unfollowed.
+        And whether a mark says that the user has unfollowed.
         """
         readers, now_ms = self.follows.readers, clock.now_ms()
         head = self.follows.heads.get() if self.follows.heads else None
@@ -110,7 +110,7 @@ class Records:
         return told
 
     def without_row(self, pairs: Collection[Pair]) -> list[Pair]:
-        """Those of these pairs that have no readable row."""
+        """The pairs that have no readable row."""
         keys = [row_key(*pair) for pair in pairs]
         rows = filter(None, map(_row_of, self.get_all(self.follows.table, keys)))
         known = set(map(pair_of, rows))
@@ -125,7 +125,7 @@ class Records:
         return {pair: self._levels[pair[1]] for pair in pairs}
 
     def above(self, edges: Mapping[Pair, Placements]) -> list[Unreachable]:
-        """The publishers with one of these edges above the level of their row.
+        """The publishers of which one of these edges lies above the level of their row.
 
         From now on, reads of their edges go up to the level of that edge.
         """
@@ -147,7 +147,7 @@ class Records:
         return self.follows.client.describe_table(TableName=table)["Table"].get("ItemCount")
 
     def _row(self, pair: Pair) -> Follow | None:
-        """The row, of version 0 where there is none; None for an unreadable one."""
+        """The row, of version 0 if there is none; None if it is unreadable."""
         items = self._get(self.follows.table, [row_key(*pair)])
         return _row_of(items[0]) if items else Follow(user_id=pair[0], publisher_id=pair[1])
 
@@ -163,7 +163,7 @@ class Records:
         return dynamodb.pages(self.follows.client, **request)
 
     def get_all(self, table: str, keys: Sequence[Any]) -> list[Item]:
-        """The items of these keys, of those that are there. Raises `TryLater`."""
+        """The items of these keys that exist. Raises `TryLater`."""
         parts = [keys[start : start + MAX_KEYS] for start in range(0, len(keys), MAX_KEYS)]
         if len(parts) == 1:
             # A snapshot's only part: it is read on a thread, which must not wait for another one.
