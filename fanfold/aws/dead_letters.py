@@ -299,15 +299,12 @@ class DeadLetterReports:
         """Those without a reason that are not reported yet."""
         for name, message in found:
             if not message.reason and message.message_id not in self.reported:
-                self._remember(message.message_id)
+                self.reported[message.message_id] = None
+                if len(self.reported) > MAX_REPORTED:
+                    del self.reported[next(iter(self.reported))]
                 yield name, message
 
     @staticmethod
     def oldest_seconds(found: Iterable[Found], *, now_ms: int) -> float:
         """Since the oldest was sent, as SQS counts its retention; 0 if there is none."""
         return max(((now_ms - message.sent_at) / 1000 for _, message in found), default=0.0)
-
-    def _remember(self, message_id: str) -> None:
-        self.reported[message_id] = None
-        if len(self.reported) > MAX_REPORTED:
-            del self.reported[next(iter(self.reported))]

@@ -65,14 +65,14 @@ def expressions(
 
     clauses = {
         "SET": [
-            f"{_path(path)} = {value if isinstance(value, str) else operand(path, value)}"
+            f"{named(path)} = {value if isinstance(value, str) else operand(path, value)}"
             for path, value in (sets or {}).items()
         ],
-        "ADD": [f"{_path(path)} {operand(path, value)}" for path, value in (adds or {}).items()],
+        "ADD": [f"{named(path)} {operand(path, value)}" for path, value in (adds or {}).items()],
         "DELETE": [
-            f"{_path(path)} {operand(path, value)}" for path, value in (deletes or {}).items()
+            f"{named(path)} {operand(path, value)}" for path, value in (deletes or {}).items()
         ],
-        "REMOVE": [_path(path) for path in removes],
+        "REMOVE": [named(path) for path in removes],
     }
     if twice := given.keys() & (values or {}).keys():
         raise ValueError(f"Values of clauses and of the condition share names: {sorted(twice)}.")
@@ -87,5 +87,6 @@ def expressions(
     return {name: part for name, part in request.items() if part}
 
 
-def _path(path: str) -> str:
+def named(path: str) -> str:
+    """A path such as `resume.3` as expressions spell it: `#resume.#3`."""
     return ".".join(f"#{name}" for name in path.split("."))

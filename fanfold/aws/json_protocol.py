@@ -61,12 +61,10 @@ def refused(operation: str, status: int, body: bytes, kind: str = "") -> Refused
     return refusal(code)(response, operation)
 
 
-def _base64(binary: bytes) -> str:
-    return b64encode(binary).decode()
-
-
 # `json.dumps` would make another one at each call.
-_encoder = json.JSONEncoder(separators=(",", ":"), default=_base64)
+_encoder = json.JSONEncoder(
+    separators=(",", ":"), default=lambda binary: b64encode(binary).decode()
+)
 
 
 def encode(request: Mapping[str, Any]) -> bytes:

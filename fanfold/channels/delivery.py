@@ -23,8 +23,8 @@ from fanfold.timeline.entries import Entries, Entry
 # The most decisions on one post: the head may change between its read and each step. A post that is
 # pushed in the end arrives as well.
 DECISIONS = 5
-# If the head cannot be read, a post to this many followers is pushed, rather than wait for minutes:
-# they are one segment, which costs half a cent.
+# If the head cannot be read, a post to at most this many followers is pushed, rather than wait for
+# minutes: they are one segment, which costs half a cent.
 PUSHED_UNSEEN = 5_000
 
 

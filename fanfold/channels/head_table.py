@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fanfold import clock, times
-from fanfold.aws.items import Item, Value, expressions, number, text
+from fanfold.aws.items import Item, Value, expressions, named, number, text
 from fanfold.channels.head import HEAD, MOST, Channel, Head, head_of, key_of
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class HeadTable:
         known, path = seen.of(publisher_id), _path(publisher_id)
         if known and not known.is_active:
             return self._update(
-                removes=[f"{path}.until"], condition=f"attribute_exists({_named(path)}.#until)"
+                removes=[f"{path}.until"], condition=f"attribute_exists({named(path)}.#until)"
             )
         # By the clock, so that a head rebuilt after a loss is above what readers have seen.
         version = max(seen.version + 1, clock.now_ms())
@@ -64,7 +64,7 @@ class HeadTable:
             sets["channels"] = {"M": {channel.key: _row_of(channel)}}
             return self._update(sets=sets, condition="attribute_not_exists(#revision)")
         sets[path] = _row_of(channel)
-        has_room = f"attribute_not_exists({_named(path)}) AND size(#channels) < :most"
+        has_room = f"attribute_not_exists({named(path)}) AND size(#channels) < :most"
         return self._update(
             sets=sets,
             condition=f"#version = :seen AND {has_room}",
@@ -77,7 +77,7 @@ class HeadTable:
         Returns the head after that; None if the publisher has no active channel.
         """
         path = _path(publisher_id)
-        row = _named(path)
+        row = named(path)
         is_active = f"attribute_exists({row}) AND attribute_not_exists({row}.#until)"
         return self._update(sets={f"{path}.until": number(until)}, condition=is_active)
 
@@ -94,7 +94,7 @@ class HeadTable:
             for each in seen.channels.values()
             if each.is_active and each.publisher_id != publisher_id and "" < each.last < old
         ]
-        raised = f"{_named(path)}.#seq + :one"
+        raised = f"{named(path)}.#seq + :one"
         return self._update(
             sets={
                 f"{path}.seq": raised,
@@ -102,7 +102,7 @@ class HeadTable:
                 f"{path}.last_seq": raised,
             },
             removes=[f"{each}.{name}" for each in stale[:MOST_STALE] for name in _LAST],
-            condition=f"attribute_exists({_named(path)})",
+            condition=f"attribute_exists({named(path)})",
             values={":one": number(1)},
         )
 
@@ -114,7 +114,7 @@ class HeadTable:
         path = _path(channel.publisher_id)
         return self._update(
             removes=[path],
-            condition=f"{_named(path)}.#until = :as_seen",
+            condition=f"{named(path)}.#until = :as_seen",
             values={":as_seen": number(channel.until)},
         )
 
@@ -154,10 +154,6 @@ class HeadTable:
 
 def _path(publisher_id: str) -> str:
     return f"channels.{key_of(publisher_id)}"
-
-
-def _named(path: str) -> str:
-    return ".".join(f"#{name}" for name in path.split("."))
 
 
 def _row_of(channel: Channel) -> Value:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import merge
+from operator import attrgetter
 from typing import Generic, NamedTuple
 
 from fanfold.timeline.picking import E
@@ -92,14 +93,12 @@ def merged(parts: Sequence[Part[E]], limit: int, *, is_up: bool) -> tuple[list[E
 def _first(parts: Sequence[Part[E]], count: int, *, is_up: bool) -> list[E]:
     """The first entries that are known, one per key."""
     found: list[E] = []
-    for each in merge(*(part.entries for part in parts), key=_key, reverse=not is_up):
+    for each in merge(
+        *(part.entries for part in parts), key=attrgetter("sort_key"), reverse=not is_up
+    ):
         if found and found[-1].sort_key == each.sort_key:
             continue
         if len(found) == count:
             break
         found.append(each)
     return found
-
-
-def _key(entry: E) -> str:
-    return entry.sort_key

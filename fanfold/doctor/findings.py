@@ -36,15 +36,11 @@ class Difference(StrEnum):
     NEWER = "newer"  # an edge of a newer version, which the next unfollow would not delete
     HIDDEN = "hidden"  # a follow whose publisher is marked as unfollowed
     SHOWN = "shown"  # a recent unfollow that is missing in its user's marks
-    CHANNEL_MISSING = (
-        "channel_missing"  # a follow whose publisher's channel the reader's pages leave out
-    )
+    CHANNEL_MISSING = "channel_missing"  # a follow whose channel the reader's pages leave out
     CHANNEL_EXTRA = "channel_extra"  # a channel that a reader's pages read without a follow
     POST_MISSING = "post_missing"  # a post that is complete in a channel, and is not there
     NOT_IN_HEAD = "not_in_head"  # a publisher whose channel is in use, and is not in the head
-    HEAD_OUTDATED = (
-        "head_outdated"  # the head, if it is older than what readers or the ledger know of it
-    )
+    HEAD_OUTDATED = "head_outdated"  # the head, if readers or the ledger know a later one
     UNREACHABLE = "unreachable"  # a publisher with edges above the level of its row
     UNREADABLE = "unreadable"  # an item that is neither an edge nor a row; never repaired
 

@@ -52,18 +52,18 @@ class Lookup:
 
     def find(self, fanout_id: str, publisher_id: str) -> Found:
         """The rows of a fan-out, whose publisher is probably this one."""
-        return self._found(self._rows(self._wanted(fanout_id, publisher_id)), publisher_id)
+        return self._found(self._wanted(fanout_id, publisher_id), publisher_id)
 
     def find_with_followers(self, fanout_id: str, publisher_id: str) -> Found:
         """Likewise, with the first page of the publisher's followers read beside them."""
         wanted = self._wanted(fanout_id, publisher_id)
         if not is_id(publisher_id):
-            return self._found(self._rows(wanted), publisher_id)
+            return self._found(wanted, publisher_id)
         followers = self.edges_table.page_request(
             publisher_id, density.FIRST_READ, density.SAMPLE_EDGES
         )
         rows, page = self.together(("BatchGetItem", {"RequestItems": wanted}), ("Query", followers))
-        found = self._found(self._rows(wanted, rows), publisher_id)
+        found = self._found(wanted, publisher_id, rows)
         is_theirs = found.fanout is not None and found.fanout.publisher_id == publisher_id
         return found._replace(first_page=page_of(page) if is_theirs else None)
 
@@ -76,11 +76,8 @@ class Lookup:
             wanted[self.publishers.table] = self.publishers.wanted(publisher_id)
         return wanted
 
-    def _rows(self, wanted: dict[str, Any], answer: Any = None) -> dict[str, list[Item]]:
-        """The rows of each table."""
-        return dynamodb.rows(self.ledger.client, wanted, answer)
-
-    def _found(self, rows: dict[str, list[Item]], publisher_id: str) -> Found:
+    def _found(self, wanted: dict[str, Any], publisher_id: str, answer: Any = None) -> Found:
+        rows = dynamodb.rows(self.ledger.client, wanted, answer)
         fanout, post = _one(rows[self.ledger.table]), _one(rows[self.posts.table])
         if fanout is None:
             return Found(None, None, 0)

@@ -118,8 +118,8 @@ class Planning:
             told = self.channels.deliver(entry, followers)
             if told is not None:
                 return self._complete_in_channel(fanout, followers, told.revision)
-        # A redelivered message may have stopped its worker: not twice, and a lane has more time. A
-        # post over the rate takes no time of PLAN, which everybody's posts pass.
+        # A redelivered message may have stopped its worker, which must not happen twice; a lane has
+        # more time. A post over the rate must take no time of PLAN, which everybody's posts pass.
         is_for_a_lane = redelivered or fanout.is_over_rate
         if is_for_a_lane or not _fits(sample) or not is_there:
             return self._plan(fanout, sample, found.level)

@@ -110,7 +110,7 @@ class Publishing:
     def _is_over(self, post: Post, sent_at: int) -> bool:
         """Whether a message is over the rate both when it was sent and now.
 
-        In a flood, the first answer also tells the second, without another update.
+        In a flood, the first count also answers for now, without another update.
         """
         wait_ms = self._count(post, sent_at)
         late_ms = max(0, clock.now_ms() - sent_at)

@@ -97,10 +97,6 @@ def _posts(posts: int, *, is_late: bool) -> int:
     return min(posts, POSTS_WHEN_LATE) if is_late else posts
 
 
-def _pages() -> MutableMapping[str, tuple[int, Sequence[Entry]]]:
-    return TTLCache(PAGES, PAGE_SECONDS, timer=clock.Lasting())
-
-
 @dataclass(frozen=True)
 class BackfillChannels:
     """The channels of a stage, as backfills see them."""
@@ -136,7 +132,9 @@ class NewestPosts:
     retention_days: int
     most: int
     channels: BackfillChannels | None = None
-    _pages: MutableMapping[str, tuple[int, Sequence[Entry]]] = field(default_factory=_pages)
+    _pages: MutableMapping[str, tuple[int, Sequence[Entry]]] = field(
+        default_factory=lambda: TTLCache(PAGES, PAGE_SECONDS, timer=clock.Lasting())
+    )
     _lock: Lock = field(default_factory=Lock)
 
     def forget(self) -> None:

@@ -29,14 +29,6 @@ CACHE_RETRACTED = 20_000
 _GONE: dict[str, Any] = {}
 
 
-def _cache() -> MutableMapping[str, tuple[str, dict[str, Any]]]:
-    return TTLCache(CACHE_POSTS, CACHE_SECONDS, timer=clock.Lasting())
-
-
-def _retracted() -> MutableMapping[str, str]:
-    return LRUCache(CACHE_RETRACTED)
-
-
 @dataclass(frozen=True)
 class Hydration:
     """Reads the content of posts through a cache in the warm container.
@@ -46,8 +38,12 @@ class Hydration:
     """
 
     posts: Posts
-    cache: MutableMapping[str, tuple[str, dict[str, Any]]] = field(default_factory=_cache)
-    retracted: MutableMapping[str, str] = field(default_factory=_retracted)  # publishers
+    cache: MutableMapping[str, tuple[str, dict[str, Any]]] = field(
+        default_factory=lambda: TTLCache(CACHE_POSTS, CACHE_SECONDS, timer=clock.Lasting())
+    )
+    retracted: MutableMapping[str, str] = field(  # publishers
+        default_factory=lambda: LRUCache(CACHE_RETRACTED)
+    )
 
     def show(self, entries: Sequence[Entry], max_posts: int) -> Shown:
         """The content of one reader's entries: fields by sort key, `body` as text.
