@@ -1,13 +1,13 @@
 """The library that calls AWS in the functions: libcurl or boto3, as the stage says.
 
-Only the chosen one is imported, and with libcurl only that one is in the asset: boto3 alone is more
-than half of a cold start.
+Only the chosen one is imported, and with libcurl, the asset has no boto3: that alone is more than
+half of a cold start.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fanfold.names import BOTO3
 from fanfold.settings import Settings
@@ -29,36 +29,31 @@ AT_THE_SAME_TIME = 2
 def dynamodb(settings: Settings, **attempts: int) -> DynamoDBClient:
     """A client, which any thread may use; with `attempts=1` for code that retries by itself.
 
-    The default is left to the libraries: they keep a client for each way of asking for it.
+    The libraries know the default; they keep a client for each way of asking for it.
     """
-    if settings.transport == BOTO3:
-        from fanfold.aws import boto
-
-        return boto.dynamodb(**attempts)
-    from fanfold.aws import curl
-
-    return curl.dynamodb(**attempts)
+    client: DynamoDBClient = _library(settings).dynamodb(**attempts)
+    return client
 
 
 def sqs(settings: Settings) -> SQSClient:
-    if settings.transport == BOTO3:
-        from fanfold.aws import boto
-
-        return boto.sqs()
-    from fanfold.aws import curl
-
-    return curl.sqs()
+    client: SQSClient = _library(settings).sqs()
+    return client
 
 
 def lambda_(settings: Settings) -> LambdaClient:
     """A client that reads event source mappings."""
+    client: LambdaClient = _library(settings).lambda_()
+    return client
+
+
+def _library(settings: Settings) -> Any:
     if settings.transport == BOTO3:
         from fanfold.aws import boto
 
-        return boto.lambda_()
+        return boto
     from fanfold.aws import curl
 
-    return curl.lambda_()
+    return curl
 
 
 def threads(count: int) -> Executor:
@@ -71,9 +66,10 @@ def threads(count: int) -> Executor:
 def together(
     settings: Settings, *, callers: int = 1, at_the_same_time: int = AT_THE_SAME_TIME
 ) -> Together:
-    """Makes calls of that client at the same time, for so many threads.
+    """Makes calls of that client at the same time, for this many threads.
 
-    Any number of calls; so many of each thread are in flight, with libcurl up to `AT_A_TIME`.
+    Each thread may have any number of calls, and `at_the_same_time` in flight; with libcurl, up to
+    `AT_A_TIME`.
     """
     if settings.transport == BOTO3:
         from fanfold.aws.threads import together
@@ -85,8 +81,8 @@ def together(
 def transport(settings: Settings, *, is_shared: bool = False) -> Transport:
     """The transport of a delivery. It does not retry: the policy of a delivery does.
 
-    If it `is_shared`, any thread may use it, one at a time. Otherwise the thread that asks for it
-    uses it on the connections of its clients: another pool is another handshake.
+    If it `is_shared`, any thread may use it, one at a time. Otherwise only the calling thread uses
+    it, on the connections of its clients: another pool would be another handshake.
     """
     from fanfold.stores import Stores
 

@@ -26,7 +26,7 @@ logger = new_logger()
 
 
 class Request(NamedTuple):
-    """A request of a user, who is named by the token and by nothing else."""
+    """A request of a user, whom only the token names."""
 
     user_id: str
     event: Event
@@ -38,7 +38,7 @@ class Request(NamedTuple):
 
     @property
     def asked_at(self) -> int:
-        """Epoch milliseconds at which the client sent it first; raises `BadInput`."""
+        """Epoch milliseconds at which the client first sent the request; raises `BadInput`."""
         text = self.header(contract.REQUEST_AGE)
         if text is None:
             return self.received_at
@@ -75,7 +75,7 @@ class Request(NamedTuple):
 
     @property
     def query(self) -> dict[str, str]:
-        """The query parameters, of which the route takes each."""
+        """The query parameters; the route takes each of them."""
         given: dict[str, str] = self.event.get("queryStringParameters") or {}
         return given
 
@@ -110,7 +110,8 @@ def respond(event: Event, actions: Mapping[Route, Action], *, user_claim: str) -
                 request = Request(user_of(claims, user_claim), event)
                 _check_parameters(request, route)
                 return action(request)
-        raise NoRoute(_no_route())
+        known = "; ".join(route.key for route in contract.ROUTES)
+        raise NoRoute(f"There is no such route; there are {known}.")
     except FanfoldError as error:
         logger.info("The request was refused.", slug=error.slug, status=error.status)
         return _problem(error)
@@ -129,7 +130,7 @@ def respond(event: Event, actions: Mapping[Route, Action], *, user_claim: str) -
 
 
 def _object(event: Event, *path: str) -> Mapping[str, Any]:
-    """What lies at this path of the event; nothing where a step of it is missing or no object."""
+    """The object at this path of the event; an empty one if a step is missing or no object."""
     found: Any = event
     for name in path:
         found = found.get(name) if isinstance(found, Mapping) else None
@@ -142,11 +143,6 @@ def _check_parameters(request: Request, route: Route) -> None:
         if name not in route.query:
             known = ", ".join(route.query) or "none"
             raise BadInput(f"Unknown parameter {name[:40]!a}; this route takes {known}.")
-
-
-def _no_route() -> str:
-    known = "; ".join(route.key for route in contract.ROUTES)
-    return f"There is no such route; there are {known}."
 
 
 def _problem(error: FanfoldError) -> Answer:

@@ -1,7 +1,7 @@
 """Validates what comes from outside: HTTP bodies and messages of other services.
 
-A model names its fields, and `CHECKS` says by a field's name what it may hold. tools/contract_docs/
-writes the public documents from both.
+A model names its fields, and `CHECKS` says what a field of that name may hold.
+tools/contract_docs/ writes the public documents from both.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def body_text(body: dict[str, Any] | None) -> str:
 
 
 def _depth(body: dict[str, Any]) -> int:
-    """How many objects and lists lie within each other."""
+    """How deep objects and lists are nested."""
     depth, level = 0, list[Any]([body])
     while level:
         depth += 1
@@ -173,9 +173,9 @@ def _depth(body: dict[str, Any]) -> int:
 
 
 def _checked(model: type[Model], content: dict[str, Any]) -> Model:
-    """Check a message's fields, of which none may be unknown.
+    """Check a message's fields; none may be unknown.
 
-    One that is null counts as left out, as many serializers write it.
+    A null field counts as left out, as many serializers write it.
     """
     fields: tuple[str, ...] = model._fields  # type: ignore[attr-defined]
     for name in content:
@@ -196,7 +196,7 @@ def _checked(model: type[Model], content: dict[str, Any]) -> Model:
 
 
 def _version(value: Any, field: str) -> None:
-    """Which versions are read is said by `messages.parse`."""
+    """`messages.parse` decides which versions are read."""
     if type(value) is not int:
         raise BadInput(f"'{field}' is not a whole number; send {contract.VERSION}.")
 
@@ -238,6 +238,6 @@ CHECKS: dict[str, Callable[[Any, str], None]] = {
 
 
 def _shown(name: str) -> str:
-    """A sender's text as ASCII, and short enough to be quoted in a sentence."""
+    """A sender's text as ASCII, short enough for a sentence."""
     shown = ascii(name)  # up to ten times as long as the name
     return shown if len(shown) <= 60 else f"{shown[:60]}...'"

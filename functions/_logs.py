@@ -1,7 +1,7 @@
 """The logger of all functions: no line holds a token, a post, a cursor or who reads what.
 
-Texts of errors may quote what a caller has sent. So a line shows the name of an error, its place in
-the code, and of its words those that are ours or AWS's own.
+Texts of errors may quote what a caller has sent. So a line shows an error's name and place in the
+code, and its words only if they are ours or AWS's own.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ ExceptionInfo: TypeAlias = (
     tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 )
 
-# Packages whose errors name operations, hosts and reasons; but botocore's judgement of a request's
-# shape quotes its values.
+# Packages whose errors name operations, hosts and reasons. But botocore's validation of a request
+# quotes its values.
 _PLAIN = frozenset({"fanfold", "botocore", "urllib3", "pycurl"})
 _QUOTING = frozenset({"ParamValidationError"})
-# Parts of the codes of AWS whose messages are plain. Others quote a value that is not valid, or the
-# headers of a request whose signature is wrong, with the session's token.
+# Parts of AWS's error codes whose messages are plain. Other messages quote an invalid value, or the
+# headers of a request with a wrong signature, with the session's token.
 _PLAIN_CODES = (
     "AccessDenied",
     "DoesNotExist",

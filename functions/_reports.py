@@ -1,4 +1,4 @@
-"""What the functions report of publishers and channels, and metrics from any thread."""
+"""What the functions report about publishers and channels, and metrics from any thread."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from functions._worker import logger
 if TYPE_CHECKING:
     from fanfold.channels.promotion import Choice
 
-# A line is printed in two writes, which those of another thread could come between.
+# A line is printed in two writes; another thread's could come between.
 _one_at_a_time = Lock()
 
 
 def count(metric: str, number: int, dimensions: Mapping[str, str] = MappingProxyType({})) -> None:
     """Emit a count with these dimensions, beside that of the service."""
-    # Not Powertools' `Metrics`: all of a process are one, and one thread's dimensions another's.
+    # Not Powertools' `Metrics`: a process has one, and threads would share its dimensions.
     metrics = EphemeralMetrics(namespace=names.METRICS_NAMESPACE)
     for name, value in dimensions.items():
         metrics.add_dimension(name, value)

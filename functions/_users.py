@@ -1,4 +1,4 @@
-"""Who the user of a request is: the claims of a valid token, and which of them count."""
+"""Who the user of a request is: which claims of a valid token count."""
 
 from collections.abc import Mapping
 from typing import Any

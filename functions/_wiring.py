@@ -1,4 +1,4 @@
-"""What use cases are made of.
+"""Makes the use cases of the functions.
 
 A cold start pays for every import, so each function here imports what it composes.
 """
@@ -47,14 +47,14 @@ def channel_delivery(stores: Stores, heads: KnownHead) -> ChannelDelivery:
 
 
 def known_head(stores: Stores) -> KnownHead:
-    """The head as one container knows it, for all that it does. A module asks for it once."""
+    """The head as one container knows it. A module asks for it once."""
     from fanfold.channels.known_head import KnownHead
 
     return KnownHead(stores.heads, gives=stores.settings.channel_threshold > 0)
 
 
 def senders(settings: Settings) -> Senders | None:
-    """Whom each sender may act for; None where the stage binds nobody."""
+    """Whom each sender may act for; None if the stage binds nobody."""
     if not settings.senders:
         return None
     from fanfold.aws.senders import Senders
@@ -84,5 +84,5 @@ def edges(settings: Settings) -> Edges:
 
 
 def _without_retries(settings: Settings) -> Stores:
-    """For what retries by itself, at its own pace, and so has to see every throttle."""
+    """Stores for code that retries at its own pace, and so must see every throttle."""
     return Stores(_clients.dynamodb(settings, attempts=1), settings)

@@ -1,4 +1,4 @@
-"""Queues: handles the messages of a batch so that each fails alone, and none fails for ever."""
+"""Handles the messages of a batch so that each fails alone, and none fails for ever."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 # and then the whole batch fails.
 MIN_SECONDS_LEFT = 2.0 * SLOWEST_CALL_SECONDS
 
-# After each receive but the last, a message that has overtaken what it needs comes again after so
-# many seconds: soon, then when that has failed once and come again itself, and at last as late as
-# after four visibility timeouts of PUBLISH. The alarm on late messages counts none that were
-# received four times, and allows five minutes for three.
+# If a message has overtaken what it needs, it comes again after this many seconds, by its receives:
+# soon; then when what it needs has failed once and come again; at last as late as after four
+# visibility timeouts of PUBLISH. The alarm on late messages counts none that were received four
+# times, and allows five minutes for three.
 NOT_YET_SECONDS = (10, 30, 350, 1050)
 
-# Of the words of AWS.
+# Of AWS's error text.
 MAX_LOGGED_CHARS = 400
 
 logger = new_logger()
@@ -42,12 +42,12 @@ Message = TypeVar("Message")
 
 class Received(NamedTuple, Generic[Message]):
     queue: str  # the queue's name, as in its URL
-    message: Message  # as it was read of the body
-    group: str  # by which SQS is fair: of our own orders the publisher, or the user
-    sent_at: int  # epoch milliseconds at which SQS accepted it, anew at each redrive
-    first_sent_at: int  # the same of the first time: that of the sender's request
-    sender_id: str  # as SQS says
-    first_senders: str  # as the sender says, who may have moved a dead letter back
+    message: Message  # read from the body
+    group: str  # for SQS's fairness: of our own commands the publisher, or the user
+    sent_at: int  # epoch milliseconds at which SQS accepted it; new at each redrive
+    first_sent_at: int  # epoch milliseconds at which it was first sent: that of the request
+    sender_id: str  # according to SQS
+    first_senders: str  # according to the sender, who may have moved a dead letter back
     redelivered: bool
     stop_at: float  # when the function times out, in seconds of the monotonic clock
 
@@ -60,7 +60,7 @@ class QueueSource(NamedTuple):
 
 
 def sources(settings: Settings, sqs: SQSClient, *queues: Queue) -> dict[str, QueueSource]:
-    """Sources by the name of the queue, as it stands in the events."""
+    """Sources by the name of the queue, as in the events."""
     return {
         queue_name(getattr(settings, queue.url_setting)): QueueSource(
             sqs,
@@ -74,7 +74,7 @@ def sources(settings: Settings, sqs: SQSClient, *queues: Queue) -> dict[str, Que
 
 class _Arrived(NamedTuple, Generic[Message]):
     record: Record
-    message: Message | Exception  # why it cannot be read: it fails alone, in its turn
+    message: Message | Exception  # the reason if it cannot be read: it fails alone, in its turn
 
     @classmethod
     def of(cls, record: Record, read: Callable[[str], Message]) -> _Arrived[Message]:
@@ -100,12 +100,12 @@ def work(
 ) -> dict[str, Any]:
     """Read and handle every message of the event; the answer names those that failed.
 
-    With `threads`, messages are handled concurrently, because they mostly wait for AWS; but those
-    with the same key of `in_turn` contend for a row and are handled one after the other. Of those
-    with the same key of `once`, which ask for the same, the last one sent is handled for all.
+    With `threads`, messages are handled concurrently, because they mostly wait for AWS. Messages
+    with the same key of `in_turn` contend for a row and are handled one after the other. Messages
+    with the same key of `once` ask for the same: the last one sent is handled for all.
 
     A message that breaks the contract would fail each time, so it is sent to the dead-letter queue
-    at once and acknowledged. Any other error fails the message. The last failure is logged, because
+    at once and acknowledged. Any other error fails the message. Its last failure is logged, because
     SQS then moves the message to the dead-letter queue without a reason.
     """
     stop_at = clock.monotonic() + context.get_remaining_time_in_millis() / 1000
@@ -134,7 +134,7 @@ def _is_done(
     handle: Callable[[Received[Message]], None],
     stop_at: float,
 ) -> bool:
-    """Handle messages that ask for the same; whether they are done and can be deleted."""
+    """Handle messages that ask for the same; returns whether they are done and can be deleted."""
     last = max(copies, key=lambda copy: _first_sent_at(copy.record))
     record, records = last.record, [copy.record for copy in copies]
     redelivered = any(_receives(each) > 1 for each in records)
@@ -166,7 +166,7 @@ def _try_again_soon(record: Record, source: QueueSource) -> None:
             VisibilityTimeout=NOT_YET_SECONDS[receives - 1],
         )
     except Exception:
-        # It comes again all the same, after the timeout of its queue.
+        # It still comes again, after the timeout of its queue.
         logger.warning("A message was not hidden anew.", **_described(record), exc_info=True)
 
 
@@ -207,7 +207,7 @@ def _reject(record: Record, error: Exception, source: QueueSource) -> None:
     """Send a message to the dead-letter queue with the reason; the log leaves out its body."""
     reason = str(error)
     logger.error("A message was rejected.", **_described(record), reason=shown(error))
-    # Imported here: a cold start need not wait for what is rarely called.
+    # Imported here, since it is rarely called: a cold start need not wait for it.
     from fanfold.aws.dead_letters import CONTRACT, GAVE_UP, DeadLetterQueue
     from fanfold.aws.senders import chain
 

@@ -1,4 +1,4 @@
-"""The HTTP API but for what is read of posts: publish, edit, retract, follow, mute, the marker."""
+"""The HTTP API except reads of posts: publish, edit, retract, follow, mute, the marker."""
 
 from __future__ import annotations
 
@@ -42,10 +42,7 @@ heads = _wiring.known_head(stores)
 following = Following.of(settings, names.API, stores.follows(heads), _wiring.edges(settings), sqs)
 marking, mutes = Marking(stores.readers), Mutes(stores.readers)
 followers = Followers(
-    stores.edges,
-    stores.publishers,
-    settings.follower_readers,
-    _clients.threads(AT_A_TIME),
+    stores.edges, stores.publishers, settings.follower_readers, _clients.threads(AT_A_TIME)
 )
 
 
@@ -88,9 +85,7 @@ def edit(request: Request) -> Answer:
 
 def retract(request: Request) -> Answer:
     publishing.retract_own(
-        request.path_id("ref_id"),
-        publisher_id=request.user_id,
-        retracted_at=request.received_at,
+        request.path_id("ref_id"), publisher_id=request.user_id, retracted_at=request.received_at
     )
     return answer(204)
 
@@ -105,7 +100,7 @@ def follow(request: Request) -> Answer:
     relation = following.follow(
         request.user_id, request.path_id("publisher_id"), asked_at=request.received_at
     )
-    # Without a follow if an unfollow of a later time has overtaken the first one.
+    # There is no follow if a later unfollow has overtaken this request's first attempt.
     since = relation.followed_at or times.to_text(request.received_at)
     return answer(200, _followed(replace(relation, followed_at=since)))
 
@@ -159,10 +154,7 @@ def move_marker(request: Request) -> Answer:
     entry = read_marker_request(request.body())
     published_at, ref_id = split_sort_key(
         marking.read_up_to(
-            request.user_id,
-            times.to_ms(entry.published_at),
-            entry.ref_id,
-            now=request.received_at,
+            request.user_id, times.to_ms(entry.published_at), entry.ref_id, now=request.received_at
         )
     )
     marker: answers.MovedMarker = {"published_at": published_at, "ref_id": ref_id}

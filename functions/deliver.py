@@ -29,14 +29,14 @@ delivering = Delivering(
 )
 SOURCES = sources(settings, sqs, *names.LANES)
 LANES = {queue_name(getattr(settings, lane.url_setting)): lane.lane for lane in names.LANES}
-# Kept between invocations, with what this worker has learnt about the table.
+# Kept between invocations: a pace has learnt what the table takes.
 PACES = {
     queue_name(settings.express_queue_url): Pace(
         settings.express_worker_rate,
         burst=settings.express_burst,
         slowest=settings.express_slowest_rate,
     ),
-    # Without a burst: many bulk workers begin at once, and together they keep to their share.
+    # Without a burst: many bulk workers begin at once, and must keep to their share together.
     queue_name(settings.bulk_queue_url): Pace(
         settings.bulk_worker_rate, burst=MAX_PUTS, slowest=settings.bulk_slowest_rate
     ),

@@ -1,4 +1,4 @@
-"""PLAN: takes the publish queue, with messages of other services and commands to plan."""
+"""PLAN: takes the publish queue, with messages of other services and its own commands."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ following = Following.of(settings, names.PLAN, stores.follows(heads), _wiring.ed
 SOURCES = sources(settings, sqs, names.PUBLISH)
 # One thread per message of a batch: no message waits for another's calls, or behind a celebrity.
 MESSAGES = _clients.threads(names.PUBLISH.batch_size)
-# Kept between invocations, with what this worker has learnt about the table.
+# Kept between invocations: a pace has learnt what the table takes.
 PACES = {
     queue_name(settings.publish_queue_url): Pace(
         settings.publish_worker_rate,
@@ -130,10 +130,7 @@ def _plan(fanout_id: str, publisher_id: str, received: Received[Message]) -> Non
         logger.warning("A delivery was ended because its post is missing.", fanout_id=fanout_id)
         count(names.FANOUTS_VOIDED, 1)
     logger.info(
-        "A post was planned.",
-        outcome=outcome.what,
-        fanout_id=fanout_id,
-        written=outcome.written,
+        "A post was planned.", outcome=outcome.what, fanout_id=fanout_id, written=outcome.written
     )
     if outcome.written:
         count(names.ENTRIES_DELIVERED, outcome.written, {names.LANE: names.PUBLISH.lane})
@@ -161,7 +158,7 @@ def _retract(event: PostDeleted, received: Received[Message]) -> None:
     try:
         _check_sender(received, publisher_id, takes=ref_id)
     except NotTheirs as refusal:
-        # What the publisher has published it may retract all the same: that takes nothing.
+        # The publisher may still retract what it has published: that takes nothing.
         try:
             publishing.retract_own(ref_id, publisher_id=publisher_id, retracted_at=at)
         except NoPost:
@@ -171,9 +168,9 @@ def _retract(event: PostDeleted, received: Received[Message]) -> None:
 
 
 def _turn(message: Message) -> str | None:
-    """What messages of a batch contend for: they are handled one after the other.
+    """What messages of a batch contend for: those are handled one after the other.
 
-    One row counts the follows of a user. And an edit that was sent just after its post finds it.
+    One row counts the follows of a user. And an edit sent just after its post then finds it.
     """
     if isinstance(message, PlanFanout):
         return None

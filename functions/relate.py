@@ -1,7 +1,7 @@
 """RELATE: reconciles a follow after the function that changed it has stopped, and backfills it.
 
-The orders of a batch are carried out concurrently. In a crowd those for its publisher wait for
-throttled edges, and one after the other they would leave no time for the rest of the batch.
+A batch's commands are carried out concurrently. In a rush of follows, those of its publisher wait
+for throttled edges; one after the other, they would leave no time for the rest of the batch.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ following = Following.of(settings, names.API, stores.follows(heads), _wiring.edg
 backfilling = _wiring.backfilling(stores, heads)
 SOURCES = sources(settings, sqs, names.RELATION)
 ORDERS = _clients.threads(names.RELATION.batch_size)
-# Kept between invocations. Without a burst: many workers begin at once, and together they keep to
-# their share.
+# Kept between invocations. Without a burst: many workers begin at once, and must keep to their
+# share together.
 PACES = {
     queue_name(settings.relation_queue_url): Pace(settings.relation_worker_rate, burst=MAX_PUTS)
 }
@@ -49,11 +49,7 @@ def take(received: Received[BackfillRelation | ReconcileRelation]) -> None:
     else:
         relation = following.follows.get(user_id, publisher_id)
         backfilling.first(
-            relation,
-            sent_at=sent_at,
-            redelivered=received.redelivered,
-            pace=pace,
-            stop_at=stop_at,
+            relation, sent_at=sent_at, redelivered=received.redelivered, pace=pace, stop_at=stop_at
         )
 
 
@@ -65,12 +61,12 @@ def _read(body: str) -> BackfillRelation | ReconcileRelation:
 
 
 def _turn(command: BackfillRelation | ReconcileRelation) -> str:
-    """What orders of a batch contend for: those to backfill write to the timeline of one user."""
+    """What commands of a batch contend for: backfills write to one user's timeline."""
     return command.user_id if isinstance(command, BackfillRelation) else _order(command)
 
 
 def _order(command: BackfillRelation | ReconcileRelation) -> str:
-    """What an order asks for: carrying it out once serves all copies before it."""
+    """What a command asks for: carrying it out once serves all copies before it."""
     return f"{command.type}#{command.user_id}#{command.publisher_id}"
 
 

@@ -1,4 +1,4 @@
-"""SWEEP: what the clock starts every minute."""
+"""SWEEP: runs every minute."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fanfold.sweep.sweep import Sweeping, Swept
 from functions import _clients
 from functions._logs import new_logger
 
-# What a run keeps of its time: for the step in hand, its metrics and the dead letters.
+# The time that a run keeps for the step in hand, its metrics and the dead letters.
 RESERVE_SECONDS = 10
 
 settings = Settings.from_env()
@@ -63,8 +63,8 @@ metrics = Metrics(namespace=names.METRICS_NAMESPACE)
 def handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Send again what was lost, and report dead letters that have no reason.
 
-    The metrics are gauges, emitted once at the end of a run that came through: a value from before
-    could end an alarm while every run fails. So a run that was frozen for long emits none either.
+    The metrics are gauges, emitted once at the end of a complete run: an earlier value could end an
+    alarm while every run fails. For the same reason, a run that was frozen for long emits none.
     """
     began_ms = clock.now_ms()
     seconds_left = context.get_remaining_time_in_millis() / 1000

@@ -51,7 +51,7 @@ reading, unread = Reading(hydration, visibility), UnreadCount(visibility)
 
 @cache
 def feeds() -> Feeds:
-    # Imported here: the first page of a timeline need not wait for it.
+    # Imported here, so that the first page of a timeline need not wait for it.
     from fanfold.timeline.feed import Feeds
 
     days, readers = settings.retention_days, settings.post_readers
@@ -78,7 +78,7 @@ def read_feed(request: Request) -> Answer:
 
 
 def _page(request: Request) -> tuple[paging.Asked, bool]:
-    """The page that is asked for, and whether with content."""
+    """The requested page, and whether with content."""
     hydrate = request.query.get("hydrate", "true")
     if hydrate not in ("true", "false"):
         raise BadInput("'hydrate' must be true or false.")
