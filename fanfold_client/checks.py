@@ -1,4 +1,4 @@
-"""What a caller gives, before it is sent: `ValueError` says what cannot be."""
+"""Checks what a caller gives before it is sent; raises `ValueError`."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _TOKEN = re.compile("[!-~]+")
 
 
 def checked_url(url: str) -> str:
-    """The address without a slash at its end; of http only this machine's, lest tokens be read."""
+    """The address without a final slash; http only to this machine, so that no token leaks."""
     try:
         parts = parse_url(url)
     except LocationParseError:
@@ -58,7 +58,7 @@ def checked_key(key: str) -> str:
 
 
 def checked_token(token: str) -> str:
-    """The token; it is not quoted, since errors are logged."""
+    """The token. No error quotes it, since errors are logged."""
     if not _TOKEN.fullmatch(token):
         raise ValueError("The token must be printable ASCII without spaces and line breaks.")
     return token

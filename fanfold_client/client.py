@@ -17,22 +17,22 @@ from fanfold_client.errors import Failed
 class Fanfold:
     """The API at `url` as the user of an access token; threads may share it.
 
-    Ids are strings, times texts of RFC 3339, bodies dicts. Results are the dicts of
-    `fanfold.answers`; they may get more members. Each method may raise `Refused`, `NoAnswer`, and
-    `ValueError` for what cannot be sent. Where there was no answer, or one of a moment's trouble
-    (429, 502, 503, 504), the request is repeated for `seconds`, and done once: each page by itself.
+    Ids are strings, times RFC 3339 texts, bodies dicts. Results are the dicts of `fanfold.answers`;
+    they may gain members. Each method may raise `Refused`, `NoAnswer`, and `ValueError` for what
+    cannot be sent. Without an answer, or after a momentary error (429, 502, 503, 504), the request
+    is repeated for `seconds`; its effect happens once. Each page counts as a request.
     """
 
     url: str
-    # Or what returns one, asked before each attempt with None. After a 401 it is given the token
-    # that was refused, and asked once, however many threads had sent it.
+    # Or a function that returns one. It is called with None before each attempt; after a 401, once
+    # with the refused token, however many threads had sent that.
     token: str | Callable[[str | None], str] = field(repr=False)
     seconds: float = 60.0
-    # Where many clients share connections; by itself, it makes its own.
+    # For many clients that share connections; without it, a client makes its own.
     pool: urllib3.PoolManager | None = field(default=None, repr=False)
-    # Reads answers. Another one may keep what a float would round.
+    # Reads answers; another function may keep what a float would round.
     loads: Callable[[str], Any] = field(default=json.loads, repr=False)
-    # Told of each failure that is tried again.
+    # Called with each failure that is tried again.
     on_retry: Callable[[Failed], object] = field(default=lambda _: None, repr=False)
 
     def __post_init__(self) -> None:
@@ -43,7 +43,7 @@ class Fanfold:
     def publish(
         self, body: dict[str, Any] | None = None, *, published_at: str | None = None, key: str = ""
     ) -> answers.Accepted:
-        """Publish a post. Calls with the same `key` publish it once; without, each call does."""
+        """Publish a post. Calls with the same `key` publish once; without, each call publishes."""
         content, key = {"body": body, "published_at": published_at}, key or clock.new_id()
         try:
             return self._call(contract.PUBLISH_POST, content, key=key, has=("ref_id",))
@@ -61,7 +61,7 @@ class Fanfold:
         self._call(contract.RETRACT_POST, ref_id=ref_id)
 
     def delivery(self, ref_id: str) -> answers.Delivery:
-        """How far an own post is. `state` says when it is complete; no count does."""
+        """The progress of one's own post. `state` says when it is complete; no count does."""
         return self._call(contract.SHOW_DELIVERY, has=("state",), ref_id=ref_id)
 
     def follow(self, publisher_id: str) -> answers.Followed:
@@ -92,7 +92,7 @@ class Fanfold:
         return self._call(contract.READ_MARKER)
 
     def move_marker(self, published_at: str, ref_id: str) -> answers.MovedMarker:
-        """Mark an entry and all below it as read. It only moves up: the answer is where it is."""
+        """Mark an entry and all below it as read. Returns the marker, which only moves up."""
         return self._call(contract.MOVE_MARKER, {"published_at": published_at, "ref_id": ref_id})
 
     def unread(self) -> answers.Unread:
@@ -103,7 +103,7 @@ class Fanfold:
         return Entries(self, contract.READ_TIMELINE, {})
 
     def feed(self, publisher_id: str) -> "Entries":
-        """The publisher's own posts, whoever follows."""
+        """The publisher's own posts, for every reader."""
         return Entries(self, contract.READ_FEED, {"publisher_id": publisher_id})
 
     def _list(self, route: contract.Route, member: str, **ids: str) -> Iterator[Any]:
@@ -132,13 +132,13 @@ class Fanfold:
         if body is not None:
             headers["content-type"] = "application/json"
         if route is contract.EDIT_POST:
-            headers[contract.REQUEST_AGE] = "0"  # then each attempt says its own
+            headers[contract.REQUEST_AGE] = "0"  # each attempt then sets its own
         request = retries.Request(route.method, url, body, headers)
         return self._sender.answer(request, None if route.status == 204 else has)
 
 
 class Entries(NamedTuple):
-    """A timeline or a feed, whose pages are newest first whichever way one goes."""
+    """A timeline or a feed. Its pages are newest first in both directions."""
 
     client: Fanfold
     route: contract.Route
@@ -183,10 +183,10 @@ class Entries(NamedTuple):
     def newer(
         self, previous: str, *, have: Container[str] = (), limit: int = contract.MAX_LIMIT
     ) -> Iterator[answers.TimelinePage]:
-        """Pages of what has come since the `previous` of a page; the one above comes after.
+        """Pages of entries that came after the `previous` of a page, from the bottom up.
 
-        What comes late is among them. Keep the `previous` of the last page, and ask with it again.
-        Entries whose `ref_id` you `have`, or that come twice in these pages, are left out.
+        Late entries are among them. Keep the `previous` of the last page for the next call. Entries
+        whose `ref_id` you `have`, or that come twice in these pages, are left out.
         """
         seen, has_more = set[str](), True
         while has_more:

@@ -1,4 +1,4 @@
-"""Connections by the proxy and with the certificates of this machine."""
+"""Connections with the proxy and the certificates of this machine."""
 
 import os
 import ssl
@@ -8,23 +8,23 @@ from urllib.request import getproxies, proxy_bypass
 
 import urllib3
 
-# For each host, and no more than that many are kept: the most threads of a ThreadPoolExecutor that
-# is told no number. urllib3 keeps one, and would make a connection anew for most requests.
+# Connections kept for each host: the most threads of a default ThreadPoolExecutor. urllib3 keeps
+# one, and would reconnect for most requests.
 CONNECTIONS = 32
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is on this machine; what is no address is not."""
+    """Whether an address is on this machine; False for what is no address."""
     with suppress(ValueError):
         return urlsplit(url).hostname in LOOPBACK
     return False
 
 
 def pool_for(url: str) -> urllib3.PoolManager:
-    """Connections to this address, by the proxy that the environment names, if it does for it.
+    """Connections to this address, by the environment's proxy if it applies.
 
-    urllib3 looks at none of these variables by itself.
+    urllib3 itself reads none of these variables.
     """
     parts = urlsplit(url)
     host, proxy = parts.hostname or "", getproxies().get(parts.scheme)
@@ -43,7 +43,7 @@ def _certificates() -> ssl.SSLContext:
     """The system's, botocore's (a Python for macOS may have none), and those of a company."""
     context = ssl.create_default_context()
     with suppress(ImportError):  # in a program that does not use AWS
-        # Here, because it is slow, and the local engine needs none.
+        # Imported here, because it is slow and the local engine needs none.
         from botocore.httpsession import get_cert_path
 
         context.load_verify_locations(get_cert_path(True))

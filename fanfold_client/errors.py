@@ -1,4 +1,4 @@
-"""What a request may fail with, and whether the same one may succeed later."""
+"""How a request may fail, and whether it may succeed later."""
 
 import json
 from email.utils import parsedate_to_datetime
@@ -7,7 +7,7 @@ import urllib3
 
 from fanfold import clock
 
-# A moment's trouble of the service or of a gateway before it.
+# Momentary errors of the service, or of a gateway before it.
 MOMENTARY = (429, 502, 503, 504)
 
 
@@ -18,22 +18,22 @@ class Failed(Exception):
     """
 
     may_pass = True
-    # Whether any attempt may have been carried out, or this one; a refusal alone says no.
+    # Whether this or an earlier attempt may have been carried out; only refusals say no.
     may_be_done = True
     retry_after = 0.0  # seconds that the answer asks to wait; 0 if it does not say
-    request_id = ""  # API Gateway's name of the request, which its logs and operators know
-    key = ""  # of a publish: with it, another call is the same publish
+    request_id = ""  # API Gateway's id of the request, for its logs and operators
+    key = ""  # of a publish: a call with it again is the same publish
 
 
 class NoAnswer(Failed):
-    """No answer of the API came: the request may have been carried out, or not."""
+    """The API did not answer: the request may have been carried out, or not."""
 
 
 class Refused(Failed):
-    """An answer that is no success, with its problem document; docs/problems.md has them all.
+    """An error answer with its problem document; docs/problems.md lists them all.
 
-    `type` is the problem's name, such as `no-post`. It is empty where a gateway has answered by
-    itself, and `title` and `detail` are its words then.
+    `type` is the problem's name, such as `no-post`. It is empty if a gateway answered by itself;
+    then `title` and `detail` are its words.
     """
 
     status = 0
@@ -49,11 +49,11 @@ class Refused(Failed):
         problem = content if isinstance(content, dict) else {}
         title = str(problem.get("title") or answer.reason or "")
         detail = str(problem.get("detail") or problem.get("message") or text[:200])
-        # Its arguments are its text alone, so that it can be pickled.
+        # Its only argument is its text, so that it can be pickled.
         refused = cls(f"{answer.status} {title}: {detail}")
         refused.status, refused.title, refused.detail = answer.status, title, detail
         refused.type = str(problem.get("type", "")).rpartition("#")[2]
-        # A gateway says 500 where no function could run. The API's own is a fault that stays.
+        # A gateway answers 500 if no function could run. The API's own 500 is a lasting fault.
         refused.may_pass = answer.status in MOMENTARY or (answer.status == 500 and not refused.type)
         refused.may_be_done = answer.status in MOMENTARY or answer.status >= 500
         refused.retry_after = _seconds(answer.headers.get("retry-after", ""))

@@ -18,7 +18,7 @@ from fanfold_client.errors import Failed, NoAnswer, Refused
 CONNECT_SECONDS = 5.0
 # Longer than API Gateway waits for a function.
 ANSWER_SECONDS = 35.0
-# The first pause; each is twice as long as the one before, but not after so many.
+# The first pause, and how often it doubles.
 PAUSE_SECONDS, DOUBLINGS = 1.0, 4
 # A wrong certificate or address stays wrong.
 HOPELESS = (urllib3.exceptions.SSLError, urllib3.exceptions.LocationValueError)
@@ -41,7 +41,7 @@ class Sender:
     on_retry: Callable[[Failed], object]
     seconds: float
     _renewing: Lock = field(default_factory=Lock)
-    # The token that was refused last, and the one that came in its place.
+    # The token refused last, and its replacement.
     _refused: str | None = None
     _renewed: str = ""
 
@@ -51,9 +51,9 @@ class Sender:
     def answer(self, request: Request, members: tuple[str, ...] | None) -> Any:
         """Return the JSON of the answer, None if it is empty; raises `Refused` or `NoAnswer`.
 
-        It must be an object with these `members`; None takes any answer, also an empty one.
+        The answer must be an object with these `members`; None takes any answer, also an empty one.
         No attempt begins after `seconds`, and no answer is read for longer. A request with a
-        `Request-Age` tells how long ago its first attempt was.
+        `Request-Age` says how long ago its first attempt was.
         """
         now = clock.Lasting()
         began = now()
@@ -87,7 +87,7 @@ class Sender:
         raise AssertionError("unreachable")
 
     def _token(self, refused: str | None) -> str:
-        """The token, or the one in place of a refused one: threads wait for it, and share it."""
+        """The token, or the replacement of a refused one: threads wait for that, and share it."""
         if isinstance(self.token, str):
             return checks.checked_token(self.token)
         if refused is None:
@@ -99,7 +99,7 @@ class Sender:
             return self._renewed
 
     def _forget(self, token: str) -> None:
-        """A renewed token that is refused itself is no answer to the next refusal."""
+        """Forget a renewed token that was refused too, so that the next refusal gets a new one."""
         with self._renewing:
             if token == self._renewed:
                 self._refused = None
@@ -153,9 +153,9 @@ def _asked(source: Callable[[str | None], str], refused: str | None) -> str:
 
 
 def _read(answered: urllib3.BaseHTTPResponse, left: Callable[[], float]) -> bytes:
-    """The whole body; a timeout of a socket would begin anew with each byte that drips."""
+    """The whole body, in time; a socket's timeout begins anew with each byte."""
     parts = []
-    # What `peek` has seen is read without waiting. Where nothing is due, it would wait.
+    # What `peek` has seen is read without waiting. If nothing more is due, `peek` would wait.
     while answered.length_remaining != 0 and (seen := answered._fp.peek(1)):  # type: ignore[attr-defined]
         parts.append(answered.read(len(seen)))
         if left() < 0:
