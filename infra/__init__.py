@@ -1,6 +1,6 @@
 """Deploy time: the only package that imports the AWS CDK; it reads the modules of `fanfold/`.
 
-In a wheel it is `fanfold_cdk`. An app of somebody else needs the names below.
+In a wheel it is `fanfold_cdk`. Apps that embed a timeline need the names below.
 """
 
 from importlib import import_module

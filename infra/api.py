@@ -21,17 +21,17 @@ from .identity import Identity
 from .settings.stages import CONSTRUCT, Stage
 from .tables import removal_policy
 
-# The burst limit as a share of the requests a second: an account has 5,000 and 10,000.
+# The burst limit as a share of the requests a second: an account's quotas are 5,000 and 10,000.
 BURST_SHARE: Final = 0.5
 
-# How long a browser keeps the answer to a preflight: otherwise each poll is two requests. Chrome
-# keeps it no longer.
+# How long a browser caches the answer to a preflight; without it, each poll is two requests. This
+# is Chrome's maximum.
 PREFLIGHT_AGE: Final = Duration.hours(2)
 
-# One permission covers all groups with this prefix. Any other group is added by its name to a
-# resource policy of the region, of 5,120 characters at most: when it is full, deploys fail.
+# One permission covers all log groups with this prefix. Any other group is added by name to the
+# region's resource policy of at most 5,120 characters; when it is full, deploys fail.
 VENDED_LOGS: Final = "/aws/vendedlogs/"
-# Without tokens and callers' addresses, and with the route's pattern instead of ids in a path.
+# Without tokens and callers' addresses, and with the route's pattern instead of a path with ids.
 ACCESS_LOG: Final = {
     "requestId": "$context.requestId",
     "requestTime": "$context.requestTime",
@@ -77,9 +77,9 @@ class HttpDoor(Construct):
             default_authorizer=authorizers.HttpJwtAuthorizer(
                 "Token", identity.issuer, jwt_audience=list(identity.audience)
             ),
-            # The route `$default`: the function answers an unknown path with a problem document. It
-            # would catch preflights too, which have no token. Without it API Gateway answers them
-            # by itself, at no cost of ours:
+            # The route `$default`: the function answers an unknown path with a problem document.
+            # The route would also catch preflights, which have no token. Without it, API Gateway
+            # answers them itself, at no cost:
             # https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-cors.html
             default_integration=None if stage.cors_origins else behind[default_door],
             cors_preflight=_cors(stage),
@@ -144,9 +144,9 @@ def _place(scope: HttpDoor, domain: Domain, stage: gateway.HttpStage) -> gateway
 
 
 def _log_group_name(scope: Construct) -> str:
-    """A name that no group has which a deleted stack of the same name has left behind.
+    """A name that a deleted stack of the same name has not left behind.
 
-    A stack may hold several timelines; the one of the app's own stack came before the others.
+    A stack may hold several timelines. That of the app's own stack has a name without suffix.
     """
     stack = Stack.of(scope)
     stack_uuid = Fn.select(2, Fn.split("/", stack.stack_id))
@@ -163,7 +163,7 @@ def _cors(stage: Stage) -> gateway.CorsPreflightOptions | None:
         allow_origins=list(stage.cors_origins),
         allow_methods=[gateway.CorsHttpMethod[method] for method in methods],
         allow_headers=["authorization", "content-type", "idempotency-key", contract.REQUEST_AGE],
-        # Else the browser hides them from the page.
+        # Otherwise, the browser hides them from the page.
         expose_headers=["retry-after", "apigw-requestid"],
         max_age=PREFLIGHT_AGE,
     )

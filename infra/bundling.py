@@ -19,7 +19,7 @@ from fanfold.names import BOTO3, LIBCURL
 from .settings.stages import Stage
 
 SOURCE: Final = Path(__file__).resolve()
-# What the asset is made of: in a wheel a folder of this package (hatch_build.py).
+# The source of the asset; in a wheel, a folder of this package (hatch_build.py).
 _PACKED: Final = SOURCE.parent / "source"
 ROOT: Final = _PACKED if _PACKED.is_dir() else SOURCE.parent.parent
 PACKAGES: Final = ("functions", "fanfold")
@@ -28,8 +28,8 @@ LOCKS: Final = {LIBCURL: "requirements.txt", BOTO3: "requirements-boto3.txt"}
 # Files of the installation that no function reads. The scripts in `bin` contain the path of this
 # machine's Python, which would change the asset.
 LEFTOVERS: Final = ("bin", ".lock")
-# Lambda runs functions as another user than the owner of their files, and CDK zips the modes as
-# they are: made under a umask of 077, no function could read its own code.
+# Lambda runs functions as another user than the files' owner, and CDK zips the modes as they are:
+# after a umask of 077, no function could read its own code.
 PLAIN_MODE: Final = 0o644
 EXECUTABLE_MODE: Final = 0o755  # directories too
 
@@ -39,9 +39,9 @@ class BundlingError(RuntimeError):
 
 
 def bundle(output: Path, *, stage: Stage) -> None:
-    """Install the wheels of its lock for the stage's runtime into `output`, and copy our packages.
+    """Install the wheels of the stage's lock and runtime into `output`, and copy our packages.
 
-    The asset is the same whatever the umask of whoever deploys it.
+    The asset does not depend on the umask of the deploying user.
     """
     lock = ROOT / LOCKS[stage.transport]
     if not lock.exists():
@@ -78,19 +78,15 @@ def bundle(output: Path, *, stage: Stage) -> None:
         shutil.copytree(
             ROOT / package, output / package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
         )
-    _set_modes(output)
-
-
-def _set_modes(output: Path) -> None:
     for path in output.rglob("*"):
         executable = path.is_dir() or path.stat().st_mode & stat.S_IXUSR
         path.chmod(EXECUTABLE_MODE if executable else PLAIN_MODE)
 
 
 def recipe(stage: Stage) -> dict[str, str]:
-    """What decides how an asset looks, beside its sources: part of its hash.
+    """What an asset depends on besides its sources: part of its hash.
 
-    Without it, what is changed here would never reach a function that is deployed.
+    Otherwise, a change of these would never reach a deployed function.
     """
     return {
         "RUNTIME": stage.runtime,
@@ -109,7 +105,7 @@ class UvBundling:
         self._stage = stage
 
     def try_bundle(self, output_dir: str, *_args: object, **_options: object) -> bool:
-        """Raises an error instead of returning False, at which CDK would look for Docker."""
+        """Raise errors rather than return False, because CDK would then look for Docker."""
         bundle(Path(output_dir), stage=self._stage)
         return True
 

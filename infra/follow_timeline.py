@@ -38,7 +38,7 @@ from .rights import (
 )
 from .settings.checks import StageError
 from .settings.stages import Stage, on_this_machine
-from .tables import HouseTable
+from .tables import HouseTable, grant
 
 # SWEEP sends lost messages to these queues again, unless one is paused.
 SWEPT: Final = (names.PUBLISH, names.EXPRESS, names.BULK)
@@ -47,8 +47,8 @@ SWEPT: Final = (names.PUBLISH, names.EXPRESS, names.BULK)
 class FollowTimeline(Construct):
     """Tables, queues, functions and the HTTP API of a follow timeline.
 
-    Say whose it is by `users`; everything else has a default, which keeps data when the stack is
-    deleted. Properties override those of the `stage`, which has the rest of the settings.
+    Give its `users`; everything else has a default, which keeps data when the stack is deleted.
+    Properties override those of the `stage`, which has the other settings.
     """
 
     def __init__(
@@ -61,21 +61,21 @@ class FollowTimeline(Construct):
         name: str | None = None,
         # How long entries live.
         retention: Duration | None = None,
-        # How long they ever lived, where that was longer.
+        # The longest that entries ever lived, if longer.
         longest_retention: Duration | None = None,
         removal_policy: RemovalPolicy | None = None,
         tables: TableOptions | None = None,
         # Of browser apps.
         cors_origins: Sequence[str] | None = None,
-        # How many of the account's concurrent executions it may take.
+        # The part of the account's concurrent executions that it may take.
         concurrency: int | None = None,
-        # From how many followers on a publisher gets a channel; without it, there are none.
+        # The followers from which a publisher gets a channel; without it, there are none.
         channel_threshold: int | None = None,
-        # Binds who may send to the publish queue; without it, whoever may send acts for everybody.
+        # Binds who may send to the publish queue; without it, every sender may act for everybody.
         senders: Sequence[Sender] | None = None,
         # Gets all alarms, and must let CloudWatch publish. Without it: `alarm_topic`.
         alarm_topic: sns.ITopic | None = None,
-        # Encrypts tables, queues, logs, and the topic of the timeline's own.
+        # Encrypts tables, queues, logs, and the timeline's own topic.
         encryption_key: kms.IKey | None = None,
         # Bounds every role.
         permissions_boundary: iam.IManagedPolicy | None = None,
@@ -85,7 +85,7 @@ class FollowTimeline(Construct):
         domain: Domain | None = None,
         tags: Mapping[str, str] | None = None,
         stage: Stage | None = None,
-        # Of the functions; without it, an asset made of what is installed here.
+        # The functions' code; without it, an asset made of what is installed here.
         code: lambda_.Code | None = None,
     ) -> None:
         super().__init__(scope, id_)
@@ -170,7 +170,7 @@ class FollowTimeline(Construct):
         return self.alarms.topic
 
     def grant_publish(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Grant sending messages of any publisher to the publish queue."""
+        """Grant sending messages for any publisher to the publish queue."""
         return self.publish_queue.grant_send_messages(grantee)
 
     @property
@@ -185,13 +185,13 @@ class FollowTimeline(Construct):
 
     @property
     def readers_table(self) -> dynamodb.ITableV2:
-        """Whom each user has muted, in the item `<user_id>#muted`; and what is theirs alone."""
+        """Whom each user has muted, in the item `<user_id>#muted`, and each user's own row."""
         return self.tables[names.READERS]
 
     def grant_streams(self, grantee: iam.IGrantable) -> None:
-        """Grant hearing of every change of timelines and posts; `TableOptions.streams` has it on.
+        """Grant reading the streams of timelines and posts (`TableOptions.streams`).
 
-        An event source mapping grants the same but for the key.
+        An event source mapping grants the same, except for the key.
         """
         for table in self._streamed():
             table.grant_stream_read(grantee)
@@ -199,7 +199,7 @@ class FollowTimeline(Construct):
             self._key.grant_decrypt(grantee)
 
     def grant_read(self, grantee: iam.IGrantable) -> None:
-        """Grant what the door of timelines may do: read everybody's, with their posts."""
+        """Grant what the function `timeline` may do: read every timeline, with its posts."""
         self._grant_tables_of(TIMELINE, grantee)
         if self._key is not None:
             self._key.grant(grantee, *KEY_ACTIONS_OF_READERS)
@@ -212,9 +212,9 @@ class FollowTimeline(Construct):
         event_bus: events.IEventBus | None = None,
         message: events.RuleTargetInput | None = None,
     ) -> events.Rule:
-        """Send matching events to the publish queue, as the `message`, or their `detail` as it is.
+        """Send matching events to the publish queue, as the `message`, or their `detail` unchanged.
 
-        That must be a message of the contract, or it ends in the queue's dead letters.
+        It must be a message of the contract; otherwise it ends in the dead-letter queue.
         """
         sent = message or events.RuleTargetInput.from_event_path("$.detail")
         return events.Rule(
@@ -226,7 +226,7 @@ class FollowTimeline(Construct):
         )
 
     def add_outputs(self) -> None:
-        """Give the stack the outputs by which `fanfold --stack` knows it: of one timeline only."""
+        """Give the stack the outputs that `fanfold --stack` reads; for one timeline only."""
         for name, value in self.outputs.items():
             CfnOutput(Stack.of(self), name, value=value)
 
@@ -244,7 +244,7 @@ class FollowTimeline(Construct):
         for table, placed in self.tables.items():
             outputs[table.output] = placed.table_name
             if table.heard_by_others and self._stage.streams:
-                # CDK has an address for every table, with a stream or not.
+                # CDK has an ARN for every table, with a stream or without.
                 assert placed.table_stream_arn is not None
                 outputs[table.stream_output] = placed.table_stream_arn
         for queue, work in self.queues.items():
@@ -279,7 +279,7 @@ class FollowTimeline(Construct):
             self._grant_tables_of(function, placed)
             if self._key is not None:
                 _allow_key(self._key, placed, KEY_ACTIONS)
-        # What a page has found of a reader's channels is kept in the reader's row.
+        # A page notes in the reader's row which channels the reader follows.
         self.tables[names.READERS].allow(self.functions[TIMELINE], "UpdateItem")
         for index in (names.OPEN, names.GIVEN_UP):
             self.tables[names.FANOUTS].allow_index(self.functions[SWEEP], index, "Scan")
@@ -309,7 +309,7 @@ class FollowTimeline(Construct):
         self.queues[names.PUBLISH].allow_postponing(self.functions[names.PLAN])
 
     def _start_functions(self) -> None:
-        """Let queues start the workers, and the clock SWEEP."""
+        """Let the queues start the workers, and a schedule SWEEP."""
         workers = self._stage.budget.workers
         for queue, work in self.queues.items():
             work.start(self.functions[queue.consumer], max_concurrency=workers[queue])
@@ -324,12 +324,8 @@ class FollowTimeline(Construct):
 
 
 def _allow_key(key: kms.IKey, who: iam.IGrantable, actions: Sequence[str]) -> None:
-    """Let tables and queues use the key for the function, whose code cannot use it by itself."""
+    """Let tables and queues use the key for the function; its code cannot use it directly."""
     services = [f"{service}.{Aws.REGION}.amazonaws.com*" for service in ("dynamodb", "sqs")]
-    iam.Grant.add_to_principal(
-        grantee=who,
-        actions=list(actions),
-        resource_arns=[key.key_arn],
-        # In China the names of services end with `.cn`.
-        conditions={"StringLike": {"kms:ViaService": services}},
-    ).assert_success()
+    # In China the names of services end with `.cn`.
+    conditions = {"StringLike": {"kms:ViaService": services}}
+    grant(who, list(actions), key.key_arn, conditions=conditions)

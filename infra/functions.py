@@ -22,10 +22,7 @@ from .rights import SENDERS
 from .settings.stages import Stage
 from .tables import HouseTable, removal_policy
 
-ARCHITECTURES: Final = {
-    "arm64": lambda_.Architecture.ARM_64,
-    "x86_64": lambda_.Architecture.X86_64,
-}
+ARCHITECTURES: Final = {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}
 # 0.29 vCPU keeps a cold start short, and is enough for a function that waits for DynamoDB.
 MEMORY_MB: Final = 512
 # One vCPU. By estimate, boto3 takes 4 s of it to list and read 10,000 open fan-outs, and 3 ms for
@@ -53,10 +50,7 @@ class ServiceFunction(lambda_.Function):
     ) -> None:
         name = f"{function.name.title()}Function"
         log_group = logs.LogGroup(
-            scope,
-            f"{name}Logs",
-            encryption_key=key,
-            removal_policy=removal_policy(stage),
+            scope, f"{name}Logs", encryption_key=key, removal_policy=removal_policy(stage)
         )
         keep_for_days(log_group, stage.log_retention_days)
         # CDK's default role has a managed policy that allows every log group.
@@ -95,7 +89,7 @@ class ServiceFunction(lambda_.Function):
 def run_time_settings(
     stage: Stage, tables: Mapping[names.Table, HouseTable], queues: Mapping[names.Queue, WorkQueue]
 ) -> Settings:
-    """What every function is told at run time."""
+    """The settings of every function at run time."""
     physical: dict[str, Any] = {
         table.setting: placed.table_name for table, placed in tables.items()
     }
@@ -132,16 +126,16 @@ def special(function: names.Function, stage: Stage) -> dict[str, Any]:
             "recursive_loop": lambda_.RecursiveLoop.ALLOW,
         },
         RELATE: {
-            # It sends an order to its own queue for each edge that it puts, which ends at the next:
-            # the edge is found. But batches mix the chains.
+            # It sends a command to its own queue for each edge that it puts; the chain ends at the
+            # next one, which finds the edge. But batches mix such chains.
             "recursive_loop": lambda_.RecursiveLoop.ALLOW,
         },
         SWEEP: {
             "memory_mb": SWEEP_MEMORY_MB,
             # The next minute's run is the retry; another one would only overlap with it.
             "retry_attempts": 0,
-            # Lambda keeps runs that it throttles, by default for six hours, and would carry them
-            # out all at once. (It has the event by then, so the rule cannot limit this.)
+            # Lambda keeps throttled runs, by default for six hours, and would then start all of
+            # them at once. (Lambda has the event by then, so the rule cannot limit this.)
             "max_event_age": Duration.minutes(1),
         },
     }
@@ -149,11 +143,11 @@ def special(function: names.Function, stage: Stage) -> dict[str, Any]:
 
 
 def order_updates(placed: Mapping[names.Function, lambda_.Function], stage: Stage) -> None:
-    """Have whoever takes messages updated before those who send them, perhaps of a new kind.
+    """Update the consumers of messages before their senders, which may send a new kind.
 
-    But PLAN comes after whoever reads channels and keeps what readers know of them, so that a
-    deploy that begins with channels lets no post into one that pages do not read. There, an order
-    of a new kind may reach the PLAN of the version before, which refuses it; SWEEP sends it again.
+    But PLAN comes after the functions that read channels and note what readers know of them, so
+    that a deploy that begins with channels puts no post into one that pages do not read. Then the
+    old PLAN may receive a command of a new kind, and refuses it; SWEEP sends it again.
     """
     before = {
         (queue.consumer, sender)

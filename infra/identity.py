@@ -1,4 +1,4 @@
-"""Where users come from: a Cognito pool, of the stack's own or not, or the stage's OIDC issuer."""
+"""Where users come from: a Cognito pool, the stack's own or another, or an OIDC issuer."""
 
 from aws_cdk import Stack
 from aws_cdk import aws_cognito as cognito
@@ -18,7 +18,7 @@ class Identity(Construct):
         super().__init__(scope, id_)
         self.pool: cognito.IUserPool | None = None
         self.audience: tuple[str, ...] = stage.jwt_audience
-        # The first of those whose tokens are accepted.
+        # The first client whose tokens are accepted.
         self.client: cognito.IUserPoolClient | None = None
         if users is not None and users.pool is not None:
             self._accept(users.pool, *users.clients, region=users.pool.env.region)
@@ -70,7 +70,7 @@ def _client(scope: Construct, pool: cognito.UserPool) -> cognito.UserPoolClient:
         auth_flows=cognito.AuthFlow(admin_user_password=True, user_password=True),
         disable_o_auth=True,
         prevent_user_existence_errors=True,
-        # Whoever has a user's access token may write these. Operators write the rest, such as the
-        # address that resets the password. Not empty: without any, Cognito allows them all.
+        # Anyone with a user's access token may write these. Operators write the rest, such as the
+        # address that resets the password. Not empty: Cognito would then allow all of them.
         write_attributes=cognito.ClientAttributes().with_standard_attributes(locale=True),
     )

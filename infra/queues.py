@@ -13,12 +13,12 @@ from fanfold import names
 
 from .rights import FROM_CODE
 from .settings.stages import Stage
-from .tables import removal_policy
+from .tables import grant, removal_policy
 
 # SQS's maximum: two weeks to notice a failure and to repair its cause.
 RETENTION: Final = Duration.days(names.QUEUE_DAYS)
-# What an event source mapping does by the function's role, as AWS's own policy for it
-# (AWSLambdaSQSQueueExecutionRole) says.
+# What an event source mapping does with the function's role, according to AWS's own policy for it
+# (AWSLambdaSQSQueueExecutionRole).
 POLLING: Final = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
 
 
@@ -26,12 +26,7 @@ class WorkQueue(Construct):
     """A standard queue and its own dead-letter queue, both over TLS only."""
 
     def __init__(
-        self,
-        scope: Construct,
-        name: names.Queue,
-        *,
-        stage: Stage,
-        key: kms.IKey | None = None,
+        self, scope: Construct, name: names.Queue, *, stage: Stage, key: kms.IKey | None = None
     ) -> None:
         super().__init__(scope, name.name)
         self.name = name
@@ -58,7 +53,7 @@ class WorkQueue(Construct):
 
     def start(self, consumer: lambda_.IFunction, *, max_concurrency: int) -> None:
         """Invoke the function with messages; only those that it names as failed are redelivered."""
-        # `SqsEventSource`, of which the id is, would also grant what neither Lambda's poller nor a
+        # `SqsEventSource`, whose id this is, would also grant what neither Lambda's poller nor a
         # handler calls.
         self.source = consumer.add_event_source_mapping(
             f"SqsEventSource:{Names.node_unique_id(self.queue.node)}",
@@ -68,7 +63,7 @@ class WorkQueue(Construct):
             report_batch_item_failures=True,
         )
         _grant(consumer, self.queue, *POLLING)
-        # The poller takes messages and deletes those that are done; code that did would lose posts.
+        # The poller takes and deletes messages; if code did, posts could be lost.
         consumer.add_to_role_policy(
             iam.PolicyStatement(
                 effect=iam.Effect.DENY,
@@ -79,7 +74,7 @@ class WorkQueue(Construct):
         )
 
     def allow_postponing(self, who: iam.IGrantable) -> None:
-        """Grant hiding a received message for a time of the function's choice."""
+        """Grant hiding a received message for a time that the function chooses."""
         _grant(who, self.queue, "sqs:ChangeMessageVisibility")
 
     def allow_sending(self, who: iam.IGrantable) -> None:
@@ -96,15 +91,9 @@ class WorkQueue(Construct):
     def allow_seeing_pauses(self, who: lambda_.Function) -> None:
         """Give the function the id of the event source mapping, and grant reading its state."""
         who.add_environment(self.name.mapping_setting.upper(), self.source.event_source_mapping_id)
-        iam.Grant.add_to_principal(
-            grantee=who,
-            actions=["lambda:GetEventSourceMapping"],
-            resource_arns=[self.source.event_source_mapping_arn],
-        ).assert_success()
+        grant(who, ["lambda:GetEventSourceMapping"], self.source.event_source_mapping_arn)
 
 
 def _grant(who: iam.IGrantable, queue: sqs.Queue, *actions: str) -> None:
     # `grant_send_messages` would add GetQueueAttributes and GetQueueUrl, which no function needs.
-    iam.Grant.add_to_principal(
-        grantee=who, actions=list(actions), resource_arns=[queue.queue_arn]
-    ).assert_success()
+    grant(who, list(actions), queue.queue_arn)

@@ -1,4 +1,4 @@
-"""What a release holds for those without CDK: plain templates, the functions' code, their sums.
+"""Writes a release for users without CDK: templates, the functions' code, checksums.
 
 Run as `python -m infra.release DIRECTORY` in a checkout.
 """
@@ -24,15 +24,15 @@ from .settings.stages import DEV, PROD, Stage
 from .stack import FanfoldStack
 
 SUMS: Final = "SHA256SUMS"
-# Of every file of the code: the same code makes the same bytes.
+# The time of every file of the code: the same code makes the same bytes.
 _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
-# So much of the code's hash is in its name. A new name is what makes CloudFormation update it.
+# The part of the code's hash in its name. CloudFormation updates the code if its name is new.
 _HASH_DIGITS: Final = 12
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """What somebody chooses when deploying, in the place of a `mark` in the template."""
+    """What a user chooses when deploying; it replaces a `mark` in the template."""
 
     name: str
     mark: str
@@ -42,12 +42,8 @@ class Parameter:
     kind: str = "String"
 
     def declared(self) -> dict[str, str]:
-        """As in the template; without a default, it must be given. Of a list, each must match."""
-        said = {
-            "Type": self.kind,
-            "Description": self.description,
-            "AllowedPattern": self.pattern,
-        }
+        """Its declaration; without a default, it must be given. Each item of a list must match."""
+        said = {"Type": self.kind, "Description": self.description, "AllowedPattern": self.pattern}
         return said if self.default is None else {**said, "Default": self.default}
 
 
@@ -102,14 +98,7 @@ RELEASED: Final[dict[Stage, tuple[Parameter, ...]]] = {
         jwt_audience=(_AUDIENCE.mark,),
         user_claim=_CLAIM.mark,
         alarm_email=_EMAIL.mark,
-    ): (
-        replace(_NAME, default=PROD.name),
-        _ISSUER,
-        _AUDIENCE,
-        _CLAIM,
-        _EMAIL,
-        _PROTECTED,
-    ),
+    ): (replace(_NAME, default=PROD.name), _ISSUER, _AUDIENCE, _CLAIM, _EMAIL, _PROTECTED),
 }
 
 
@@ -143,7 +132,7 @@ def write(directory: Path, *, machine: Stage = DEV) -> list[Path]:
 
 
 def with_parameters(template: dict[str, Any], parameters: tuple[Parameter, ...]) -> dict[str, Any]:
-    """The template with parameters in the places of their marks."""
+    """The template with parameters in place of their marks."""
     replaced: dict[str, Any] = _replaced(template, parameters)
     for each in parameters:
         replaced["Parameters"][each.name] = each.declared()
@@ -200,7 +189,7 @@ def _in_a_bucket(scope: FanfoldStack, code: str) -> lambda_.Code:
     )
     key = CfnParameter(scope, "CodeKey", default=code, description="Where it is in the bucket.")
     found = s3.Bucket.from_bucket_name(scope, "Bucket", bucket.value_as_string)
-    # Its name is that of its content.
+    # The code's name is the hash of its content.
     Annotations.of(found).acknowledge_warning(
         "@aws-cdk/aws-lambda:codeFromBucketObjectVersionNotSpecified"
     )
@@ -208,7 +197,7 @@ def _in_a_bucket(scope: FanfoldStack, code: str) -> lambda_.Code:
 
 
 def write_code(directory: Path, version: str, machine: Stage) -> Path:
-    """Write the zip of the functions in the place of an older one of this version."""
+    """Write the zip of the functions in place of an older one of this version."""
     with tempfile.TemporaryDirectory(prefix="fanfold-release-") as made:
         bundle(Path(made), stage=machine)
         packed = directory / "code.zip"

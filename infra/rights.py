@@ -52,19 +52,19 @@ TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]
         RELATE: ("GetItem", "UpdateItem"),
     },
 }
-# Rights on the rows of publishers alone. Those whose key begins with `#`, which no id does, are the
-# stage's: the head of the channels, and the level of all.
+# Rights only on publishers' rows. Rows whose key begins with `#`, as no id does, are the stage's:
+# the head of the channels, and the level of all publishers.
 OF_IDS_ALONE: Final = {names.PUBLISHERS: ("UpdateItem",)}
-# The rights on one row besides: the head of the channels, among those of publishers. A stage that
-# gives none may still have some.
+# Rights on one more row, the head of the channels. A stage that gives no channels may still have
+# some.
 HEAD_ROW: Final = (names.PUBLISHERS, HEAD)
 HEAD_ACTIONS: Final[Mapping[names.Function, tuple[str, ...]]] = {
     PLAN: ("UpdateItem",),
     TIMELINE: ("GetItem", "BatchGetItem"),
     SWEEP: ("GetItem", "UpdateItem"),
 }
-# What DynamoDB and SQS ask of whoever uses a table or a queue that a key encrypts, spelt out: CDK
-# grants some of it by wildcards.
+# What DynamoDB and SQS require of users of an encrypted table or queue, spelt out: CDK grants some
+# of it by wildcards.
 KEY_ACTIONS: Final = (
     "kms:Decrypt",
     "kms:DescribeKey",
@@ -74,7 +74,7 @@ KEY_ACTIONS: Final = (
     "kms:ReEncryptFrom",
     "kms:ReEncryptTo",
 )
-# The same of who only reads.
+# The same for reading only.
 KEY_ACTIONS_OF_READERS: Final = ("kms:Decrypt", "kms:DescribeKey")
 SENDERS: Final[Mapping[names.Queue, tuple[names.Function, ...]]] = {
     names.PUBLISH: (API, SWEEP),
@@ -82,7 +82,7 @@ SENDERS: Final[Mapping[names.Queue, tuple[names.Function, ...]]] = {
     names.BULK: (PLAN, DELIVER, SWEEP),
     names.RELATION: (API, PLAN, RELATE),
 }
-# Condition on a statement: the call comes from a function's code. What Lambda does by a function's
-# role, such as polling a queue, has no such key:
+# A condition of a statement: the call comes from a function's code. What Lambda itself does with a
+# function's role, such as polling a queue, has no such key:
 # https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html
 FROM_CODE: Final = {"Null": {"lambda:SourceFunctionArn": "false"}}

@@ -20,7 +20,7 @@ class FanfoldStack(Stack):
         *,
         stage: Stage,
         synthesizer: IStackSynthesizer | None = None,
-        # Where the functions' code is; without it, an asset is made of it.
+        # The functions' code; without it, an asset is made.
         code: Callable[["FanfoldStack"], lambda_.Code] | None = None,
     ) -> None:
         super().__init__(
@@ -34,7 +34,7 @@ class FanfoldStack(Stack):
         self.timeline = FollowTimeline(self, CONSTRUCT, stage=stage, code=code and code(self))
         self.timeline.add_outputs()
         if stage.warm_write_units is not None:
-            # No property of a resource; `fanfold preflight` compares it with the tables.
+            # Not a property of a resource; `fanfold preflight` compares it with the tables.
             warm = {"WarmWriteUnits": stage.warm_write_units}
             self.template_options.metadata = {"Fanfold": warm}
         if stage.keep_data and not stage.is_protected:

@@ -1,4 +1,4 @@
-"""The DynamoDB table as all tables here are: on demand, recoverable, granted action by action."""
+"""A DynamoDB table, like all here: on demand, recoverable, granted action by action."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -23,12 +23,7 @@ class HouseTable(dynamodb.TableV2):
     """A table as `fanfold.names` describes it."""
 
     def __init__(
-        self,
-        scope: Construct,
-        table: names.Table,
-        *,
-        stage: Stage,
-        key: kms.IKey | None = None,
+        self, scope: Construct, table: names.Table, *, stage: Stage, key: kms.IKey | None = None
     ) -> None:
         fuse = stage.max_write_request_units if table.takes_bursts else None
         super().__init__(
@@ -40,7 +35,7 @@ class HouseTable(dynamodb.TableV2):
             # Never a local index: it would keep DynamoDB from splitting a hot item collection.
             global_secondary_indexes=[_index(index) for index in table.indexes] or None,
             time_to_live_attribute=table.ttl,
-            # Both images: what an edit has changed, and what has expired, is in no other place.
+            # Both images: no other place tells what an edit has changed, or what has expired.
             dynamo_stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
             if table.heard_by_others and stage.streams
             else None,
@@ -53,7 +48,7 @@ class HouseTable(dynamodb.TableV2):
             deletion_protection=stage.is_protected,
             removal_policy=removal_policy(stage),
         )
-        # Without a key of the account, DynamoDB encrypts by one of its own.
+        # Without a key of the account, DynamoDB encrypts with one of its own.
         if key is not None:
             _encrypt(self, key)
 
@@ -78,32 +73,34 @@ class HouseTable(dynamodb.TableV2):
 def removal_policy(stage: Stage) -> RemovalPolicy:
     """What CloudFormation does with a resource that holds data when it leaves the stack.
 
-    Kept data stays, but not what a deploy has created and takes back because it failed.
+    Kept data stays, except what a failed deploy has created and takes back.
     """
     return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if stage.keep_data else RemovalPolicy.DESTROY
 
 
 def _encrypt(table: dynamodb.TableV2, key: kms.IKey) -> None:
-    # `TableEncryptionV2` would want the stack's region, though the table has no other replica.
+    # `TableEncryptionV2` would require the stack's region, though the table has no other replica.
     resource = table.node.default_child
     assert isinstance(resource, dynamodb.CfnGlobalTable)
     resource.add_property_override("SSESpecification", {"SSEEnabled": True, "SSEType": "KMS"})
     resource.add_property_override("Replicas.0.SSESpecification", {"KMSMasterKeyId": key.key_arn})
 
 
-def _grant(
+def _grant(who: iam.IGrantable, actions: tuple[str, ...], arn: str, **conditions: Any) -> None:
+    # `table.grants.actions` would add every index of the table by a wildcard.
+    grant(who, [f"dynamodb:{action}" for action in actions], arn, **conditions)
+
+
+def grant(
     who: iam.IGrantable,
-    actions: tuple[str, ...],
+    actions: list[str],
     arn: str,
     *,
     conditions: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
-    # `table.grants.actions` would add every index of the table by a wildcard.
+    """Grant exactly these actions on one resource."""
     iam.Grant.add_to_principal(
-        grantee=who,
-        actions=[f"dynamodb:{action}" for action in actions],
-        resource_arns=[arn],
-        conditions=conditions,
+        grantee=who, actions=actions, resource_arns=[arn], conditions=conditions
     ).assert_success()
 
 

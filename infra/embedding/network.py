@@ -1,4 +1,4 @@
-"""The VPC in which functions run, for whoever must have them there."""
+"""The VPC in which functions run, if they must."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ ATTACHING: Final = (
     "ec2:DescribeSubnets",
     "ec2:UnassignPrivateIpAddresses",
 )
-# What functions call beside DynamoDB. Logs, and metrics in them, leave by no network of theirs; API
-# Gateway judges tokens before a function runs.
+# What functions call besides DynamoDB. Logs, with their metrics, do not use the functions' network,
+# and API Gateway verifies tokens before a function runs.
 _INTERFACES: Final = {
     "Sqs": ec2.InterfaceVpcEndpointAwsService.SQS,
     "Lambda": ec2.InterfaceVpcEndpointAwsService.LAMBDA_,
@@ -28,20 +28,20 @@ _INTERFACES: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """Where the functions are, and how they get from there to AWS."""
+    """Where the functions run, and how they reach AWS."""
 
     vpc: ec2.IVpc
     # Without it, the private ones.
     subnets: ec2.SubnetSelection | None = None
     # Without any, one of the timeline's own.
     security_groups: Sequence[ec2.ISecurityGroup] = ()
-    # Make those that the functions need. A VPC can have each once: of several timelines, one makes
-    # them, or the app does.
+    # Make the endpoints that the functions need. A VPC can have each only once: one of several
+    # timelines makes them, or the app does.
     endpoints: bool = False
 
 
 class Attachment(Construct):
-    """The network with what it lacks, for all functions of a timeline."""
+    """The network of all functions of a timeline, with what it lacks."""
 
     def __init__(self, scope: Construct, id_: str, *, network: Network) -> None:
         super().__init__(scope, id_)
@@ -62,8 +62,8 @@ class Attachment(Construct):
     def allow(role: iam.Role) -> None:
         """Let Lambda, and not the function's code, attach a function of this role.
 
-        AWS takes no resource for these actions. The managed policy for it would allow every log
-        group as well, and the code any network interface of the account.
+        AWS accepts no resource for these actions. The managed policy would also allow every log
+        group, and the code any network interface of the account.
         """
         actions, resources = list(ATTACHING), ["*"]
         role.add_to_policy(iam.PolicyStatement(actions=actions, resources=resources))

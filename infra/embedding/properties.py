@@ -26,7 +26,7 @@ class TableOptions:
     """What may be chosen of the tables, each with its meaning in `Stage`."""
 
     point_in_time_recovery: bool = True
-    # Off at first: a protected table that a failed first deploy leaves behind is in its way.
+    # Off at first: a protected table left by a failed first deploy is in the way of the next one.
     deletion_protection: bool = False
     contributor_insights: bool = False
     streams: bool = False
@@ -39,8 +39,8 @@ class TableOptions:
 class Sender:
     """Who may send to the publish queue for these publishers and users, and for no others.
 
-    Each is an id, or the beginning of ids with `*` behind it; so are the `ref_ids` that it may
-    take. `sender_id` is what SQS calls the sender: the unique id of a role or user, or an account.
+    Each is an id, or a prefix of ids with `*` behind it; so are the `ref_ids` that it may take.
+    `sender_id` is what SQS calls the sender: the unique id of a role or user, or an account.
     """
 
     sender_id: str
@@ -48,7 +48,7 @@ class Sender:
     ref_ids: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        # Letters of a text are ids, and so is a lone `*`: ("news-*") would let act for everybody.
+        # A text would be read letter by letter, and the `*` in ("news-*") would mean everybody.
         for ids in (self.publishers, self.ref_ids):
             if isinstance(ids, str):
                 raise StageError(
@@ -122,7 +122,7 @@ class Properties:
                 )
             changed["senders"] = tuple(each.text for each in self.senders)
         if self.has_alarm_topic:
-            changed["alarms_unwatched"] = True  # whoever gave the topic watches it
+            changed["alarms_unwatched"] = True  # the topic's owner watches it
         if self.tables is not None:
             changed.update(_of_tables(self.tables))
         stage = replace(stage, **changed)
@@ -130,7 +130,7 @@ class Properties:
 
 
 def embedded(name: str) -> Stage:
-    """The stage of a timeline in somebody's app: data is kept, and its topic can be watched."""
+    """The stage of an embedded timeline: data is kept, and its topic can be watched."""
     return Stage(name=name, keep_data=True, first_deploy=True, alarms_unwatched=True)
 
 

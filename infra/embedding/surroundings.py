@@ -1,4 +1,4 @@
-"""What a team asks of all that is deployed: its key, its bounds, its network, its address."""
+"""What a team requires of everything deployed: its key, boundary, network and address."""
 
 import re
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from .network import Network
 
 @dataclass(frozen=True, kw_only=True)
 class Domain:
-    """An address of one's own for the HTTP API. Its DNS record is the app's, to `http.domain`."""
+    """A custom address of the HTTP API. The app points its DNS record to `http.domain`."""
 
     name: str
     # In the same region.
     certificate: acm.ICertificate
     # Clients must present a certificate too, as a CloudFront distribution in front can.
     mtls: gateway.MTLSConfig | None = None
-    # Whether the address that API Gateway gives answers as well.
+    # Whether API Gateway's own address answers as well.
     default_endpoint: bool = True
 
     def __post_init__(self) -> None:
@@ -43,7 +43,7 @@ class Domain:
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """All of it; None is what AWS does by itself."""
+    """All of these; None is AWS's default."""
 
     key: kms.IKey | None = None
     boundary: iam.IManagedPolicy | None = None
@@ -51,7 +51,7 @@ class Surroundings:
     domain: Domain | None = None
 
     def or_of(self, scope: Construct, stage: Stage) -> "Surroundings":
-        """These, and those that only the stage names, by their ids."""
+        """These, and those that only the stage names, by id."""
         found = Construct(scope, "Given") if _names_any(stage) else scope
         return Surroundings(
             key=self.key or _key(found, stage),
@@ -61,11 +61,11 @@ class Surroundings:
         )
 
     def on_this_machine(self) -> "Surroundings":
-        """What a local engine has of it; no key, no network, no names."""
+        """What a local engine supports: no key, no network, no domain."""
         return Surroundings(boundary=self.boundary)
 
     def apply_to(self, scope: Construct, stage: Stage) -> None:
-        """Bound all roles of the construct, those that CDK makes itself too; tag what has tags."""
+        """Bound all roles of the construct, also CDK's own; tag what can have tags."""
         if self.boundary is not None:
             iam.PermissionsBoundary.of(scope).apply(self.boundary)
         for name, value in stage.tagged.items():
@@ -75,9 +75,9 @@ class Surroundings:
 
 
 def _allow_services(key: kms.IKey, stack: Stack) -> None:
-    """Let services use the key that encrypt in nobody's name.
+    """Let services use the key that encrypt in their own name.
 
-    A key that another app owns keeps its policy: there these statements are its owner's to add.
+    If another app owns the key, its owner has to add these statements.
     """
     logs = stack.format_arn(service="logs", resource="log-group", resource_name="*")
     key.add_to_resource_policy(
@@ -98,7 +98,7 @@ def _allow_services(key: kms.IKey, stack: Stack) -> None:
             },
         )
     )
-    # Alarms, which publish to the encrypted topic. Conditions on the caller let none through.
+    # For alarms, which publish to the encrypted topic. Conditions on the caller would refuse them.
     key.add_to_resource_policy(
         iam.PolicyStatement(
             principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],

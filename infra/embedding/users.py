@@ -1,4 +1,4 @@
-"""Whose timelines they are: where the tokens come from that the API accepts."""
+"""The users of a timeline: where the tokens come from that the API accepts."""
 
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,7 @@ from ..settings.stages import Stage
 
 @dataclass(frozen=True, kw_only=True)
 class Users:
-    """Made by one of its three class methods. The `claim` of a token names its user."""
+    """Made by one of three class methods. The `claim` of a token names its user."""
 
     claim: str = Settings.user_claim
     pool: cognito.IUserPool | None = None
@@ -31,18 +31,18 @@ class Users:
         *clients: cognito.IUserPoolClient,
         claim: str = Settings.user_claim,
     ) -> "Users":
-        """The users of a Cognito pool that exists, with access tokens of these clients of it."""
+        """The users of an existing Cognito pool, with access tokens of these clients."""
         if not clients:
             raise ValueError("Name at least one client of the pool, whose tokens are accepted.")
         return cls(claim=claim, pool=pool, clients=clients)
 
     @classmethod
     def of_issuer(cls, issuer: str, *audience: str, claim: str = Settings.user_claim) -> "Users":
-        """The users of an OIDC issuer that API Gateway can verify; tokens for this audience."""
+        """The users of an OIDC issuer that API Gateway can verify; tokens are for this audience."""
         return cls(claim=claim, issuer=issuer, audience=audience)
 
     def applied_to(self, stage: Stage) -> Stage:
-        """The stage with these users; of a pool that exists, only that it is a pool."""
+        """The stage with these users; for an existing pool, it only says that there is one."""
         return replace(
             stage,
             user_pool=self.issuer is None,

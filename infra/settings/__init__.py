@@ -1,1 +1,1 @@
-"""What a deployment may be told: the fields of a stage, their checks, and the context."""
+"""What a deployment can set: the fields of a stage, their checks, and the context."""

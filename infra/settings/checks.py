@@ -1,4 +1,4 @@
-"""What a stage must be so that it can be deployed, and what somebody is told otherwise."""
+"""Whether a stage can be deployed, and what to change if it cannot."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
 LOCAL: Final = "local"  # the name of the stage for an engine on this machine
 ANY_ORIGIN: Final = "*"  # API Gateway's word for the origins of all browser apps
-# What Cognito's access tokens say about their user and no user can change. Cognito never gives a
-# `sub` to a second user; an operator may give the `username` of a deleted user to another one.
+# Claims of Cognito's access tokens that no user can change. Cognito never gives a `sub` to a second
+# user; an operator may give a deleted user's `username` to another one.
 POOL_CLAIMS: Final = ("sub", "username")
 # API Gateway's quota for an authorizer, which cannot be raised.
 MAX_AUDIENCES: Final = 50
-# How many tags all services take: CloudFormation adds some of its own.
+# The tags that all services take; CloudFormation adds some of its own.
 MAX_TAGS: Final = 40
 # Lambda takes 4 KB of variables, of which a function's own need about half.
 MAX_SENDERS_CHARS: Final = 1_500
-# What the CDK puts into a text for what it will know only later.
+# The CDK's placeholder for a value that it knows only later.
 TOKEN: Final = r"\$\{Token\[[^\]]*\]\}"
 
 DISCOVERY: Final = "/.well-known/openid-configuration"
-# API Gateway's JWT authorizer offers nothing else.
+# The needs of API Gateway's JWT authorizer.
 ISSUER_NEEDS: Final = (
     f"API Gateway must be able to read ISSUER{DISCOVERY} from the internet, and verifies RSA "
     "signatures (such as RS256) only"
 )
-# Ends of names that are no names on the internet.
+# Ends of names that are not on the internet.
 PRIVATE: Final = (".internal", ".local", ".localhost")
 
 
@@ -120,7 +120,7 @@ def _check_users(stage: Stage) -> None:
 
 
 def _issuer_fault(issuer: str) -> str | None:
-    """Why API Gateway would never accept a token of this issuer, as far as its address tells."""
+    """Why API Gateway would never accept a token of this issuer, judging by its address."""
     if re.match(r"\w+://[^/?#]*@", issuer):
         return (  # The address is not repeated, because of the password.
             "'jwt_issuer' must be the https address that the tokens carry as `iss`, without a "

@@ -1,6 +1,6 @@
 """Reads the stage from the CDK's context: `-c stage=prod`, and `-c field=value` for a field.
 
-Any other stage is made of one that there is: `-c name=staging -c like=prod`.
+Any other stage is like one of these: `-c name=staging -c like=prod`.
 """
 
 import difflib
@@ -14,15 +14,15 @@ from .stages import DEV, PROD, STAGES, Stage, find
 
 # No context value overrides these: they define the stage.
 FIXED: Final = ("name", "runtime", "architecture", "wheel_platform", "metric_math")
-# Without any, everybody may: so an empty one, perhaps of an unset variable, is not taken for none.
+# Without senders, everybody may send: so an empty value, perhaps of an unset variable, is refused.
 BINDING: Final = ("senders",)
 _TYPES: Final = get_type_hints(Stage)
-# What a stage of another name may be like.
+# The stages that another one may be like.
 _MODELS: Final = {stage.name: stage for stage in (DEV, PROD)}
 
 
 def choose(context: Mapping[str, Any]) -> Stage:
-    """The stage that the context names, with the context's overrides; raises `StageError`."""
+    """The stage that the context names, with its overrides; raises `StageError`."""
     _check_keys(context)
     stage = _base(context)
     overrides = {

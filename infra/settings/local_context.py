@@ -1,4 +1,4 @@
-"""Checks what `fanfold local up -c` was given, before anything is started or synthesized.
+"""Checks the values of `fanfold local up -c` before anything is started or synthesized.
 
 Run as `python -m infra.settings.local_context NAME=VALUE...`. It exits with 1 and a sentence on
 stderr if the stage `local` cannot be deployed with these values.
@@ -17,7 +17,7 @@ _ITS_USERS: Final = (
 )
 _ITS_PLACE: Final = "its functions and its API are processes on this machine"
 _ITS_DATA: Final = "the data of a local engine ends with it"
-# What a deploy to AWS takes, and why a local engine does not.
+# Settings of deploys to AWS, and why a local engine does not have them.
 CANNOT: Final = {
     **dict.fromkeys(("user_pool", "jwt_issuer", "jwt_audience", "user_claim"), _ITS_USERS),
     **dict.fromkeys(("keep_data", "first_deploy"), _ITS_DATA),
@@ -47,7 +47,7 @@ def check(values: Mapping[str, str]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Judge values in the form `NAME=VALUE`."""
+    """Check values in the form `NAME=VALUE`."""
     try:
         check(dict(argument.split("=", 1) for argument in arguments))
     except StageError as error:

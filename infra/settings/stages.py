@@ -1,4 +1,4 @@
-"""What differs between one deployment and another, as data."""
+"""The settings that differ between deployments, as data."""
 
 import platform
 import re
@@ -31,8 +31,8 @@ _WORKERS: Final = bounds(MIN_WORKERS, 1000)
 class Stage(StageSettings):
     """One deployment. A context value overrides the field of the same name.
 
-    What relates several fields is in `checks`. docs/settings.md has the sentence below a
-    field, which those above it without one share.
+    `checks` has the rules over several fields. docs/settings.md has the sentence below a field,
+    also for fields above it without one.
     """
 
     # A part of names of stacks and metrics.
