@@ -16,7 +16,7 @@ _NAME_CHARS = 40
 class Verbatim:
     """JSON text that `write` writes as it is: a number, or a stored body.
 
-    It subclasses neither `str` nor `float`, so it never passes for a string or is formatted anew.
+    No subclass of `str` or `float`: it never passes for a string, and is never formatted again.
     """
 
     __slots__ = ("text",)

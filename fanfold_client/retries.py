@@ -153,7 +153,7 @@ def _asked(source: Callable[[str | None], str], refused: str | None) -> str:
 
 
 def _read(answered: urllib3.BaseHTTPResponse, left: Callable[[], float]) -> bytes:
-    """The whole body, in time; a socket's timeout begins anew with each byte."""
+    """The whole body, in time; a socket's timeout starts again with each byte."""
     parts = []
     # What `peek` has seen is read without waiting. If nothing more is due, `peek` would wait.
     while answered.length_remaining != 0 and (seen := answered._fp.peek(1)):  # type: ignore[attr-defined]

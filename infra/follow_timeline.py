@@ -278,7 +278,7 @@ class FollowTimeline(Construct):
         for function, placed in self.functions.items():
             self._grant_tables_of(function, placed)
             if self._key is not None:
-                _allow_key(self._key, placed, KEY_ACTIONS)
+                _allow_key(self._key, placed)
         # A page notes in the reader's row which channels the reader follows.
         self.tables[names.READERS].allow(self.functions[TIMELINE], "UpdateItem")
         for index in (names.OPEN, names.GIVEN_UP):
@@ -323,9 +323,9 @@ class FollowTimeline(Construct):
         )
 
 
-def _allow_key(key: kms.IKey, who: iam.IGrantable, actions: Sequence[str]) -> None:
+def _allow_key(key: kms.IKey, who: iam.IGrantable) -> None:
     """Let tables and queues use the key for the function; its code cannot use it directly."""
     services = [f"{service}.{Aws.REGION}.amazonaws.com*" for service in ("dynamodb", "sqs")]
     # In China the names of services end with `.cn`.
     conditions = {"StringLike": {"kms:ViaService": services}}
-    grant(who, list(actions), key.key_arn, conditions=conditions)
+    grant(who, list(KEY_ACTIONS), key.key_arn, conditions=conditions)

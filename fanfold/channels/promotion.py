@@ -10,7 +10,7 @@ class Choice(Enum):
 
     PUSH = auto()  # to the timeline of each follower
     JOIN = auto()  # into the channel that its publisher has
-    PROMOTE = auto()  # likewise, after its publisher got one
+    PROMOTE = auto()  # into a channel that its publisher gets first
     REFUSE = auto()  # pushed, because there is no room for another channel
 
 

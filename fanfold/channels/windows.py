@@ -37,7 +37,7 @@ class Window(NamedTuple):
         return part(self.entries[low:high][::-1], self.end > within.since, is_up=False)
 
     def oldest(self, within: Range, *, after: str | None) -> Part[Entry]:
-        """Likewise, as a source's `oldest`."""
+        """The window as a part of a union, like a source's `oldest`."""
         start = after or within.since
         if self.end > start:
             return unknown(is_up=True)

@@ -22,7 +22,7 @@ RETRY_ENTRIES = MAX_PUTS * MAX_IN_FLIGHT
 
 @dataclass
 class Retries:
-    """Entries by their edge, each to be sent again at a time of its own.
+    """Entries by their edge, each to be sent again at its own time.
 
     `chance` draws from [0, 1). Times are seconds of any monotonic clock.
     """
@@ -44,7 +44,7 @@ class Retries:
         return self._waiting[0][0] if self._waiting else math.inf
 
     def add(self, edges: Sequence[str], now: float) -> None:
-        """Let entries that were not written be sent again, each after a back-off of its own."""
+        """Let entries that were not written be sent again, each after its own back-off."""
         self._count += len(edges)
         for edge in edges:
             attempt = self._attempts.get(edge, 0)

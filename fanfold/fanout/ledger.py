@@ -183,7 +183,7 @@ class Ledger:
     def complete_in_channel(
         self, fanout_id: str, *, followers: int, revision: int, now: str
     ) -> bool:
-        """Likewise, with one entry for the post in its publisher's channel.
+        """Complete a fan-out without a plan, whose post has one entry in its publisher's channel.
 
         About this many `followers` read it there, and no segment is left to do. The head had this
         `revision` once it told of the post.
@@ -292,7 +292,7 @@ class Ledger:
         yield from self._ids(OPEN, page)
 
     def stalled_ids(self, *, page: int = PAGE) -> Iterator[str]:
-        """The ids of the stalled fan-outs, likewise."""
+        """The ids of the stalled fan-outs, read in the same way."""
         yield from self._ids(GIVEN_UP, page)
 
     def _ids(self, index: Index, page: int) -> Iterator[str]:

@@ -55,7 +55,7 @@ class Lookup:
         return self._found(self._wanted(fanout_id, publisher_id), publisher_id)
 
     def find_with_followers(self, fanout_id: str, publisher_id: str) -> Found:
-        """Likewise, with the first page of the publisher's followers read beside them."""
+        """The same, with the first page of the publisher's followers read beside them."""
         wanted = self._wanted(fanout_id, publisher_id)
         if not is_id(publisher_id):
             return self._found(wanted, publisher_id)

@@ -203,7 +203,7 @@ class Delivery:
     def batch_failed(
         self, batch: int, error: Exception, *, retryable: bool, throttled: bool, now: float
     ) -> None:
-        """The whole batch failed; it may have been applied all the same, and is safe to repeat."""
+        """The whole batch failed; it may still have been applied, and is safe to repeat."""
         again = self._backlog.in_flight.pop(batch)
         if not retryable:
             self._failure = self._failure or error

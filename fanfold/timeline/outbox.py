@@ -40,7 +40,7 @@ class Outbox:
         limit: int,
         is_consistent: bool,
     ) -> tuple[list[Entry], bool]:
-        """Likewise, oldest first, newer than `after`. No global index has consistent reads."""
+        """The oldest first, newer than `after`. A global index has no consistent reads."""
         del is_consistent
         return self._query(publisher_id, within, start=after, limit=limit, is_ascending=True)
 

@@ -115,7 +115,7 @@ class Picking(Generic[E]):
         return self.size(wanted)
 
     def queried(self, entries: int) -> None:
-        """A query was answered with so many entries."""
+        """A query was answered with this many entries."""
         self._queries += 1
         self._found += entries
 

@@ -157,7 +157,7 @@ class Posts:
             raise taken(ref_id)
 
     def retract_own(self, ref_id: str, publisher_id: str, *, now_ms: int) -> None:
-        """Likewise, but only a post that exists and has not expired; else nothing changes.
+        """Retract a post only if it exists and has not expired; else nothing changes.
 
         Raises `NoPost`, in the same words, for a post that is missing, expired or another
         publisher's, or was accepted after `now_ms`, when the retraction was requested: its first
