@@ -21,7 +21,7 @@ def sleep(seconds: float) -> None:
     _time.sleep(seconds)
 
 
-# The clocks drift apart by less: `now_ms` cuts off fractions of a millisecond.
+# Less is no jump: `now_ms` cuts off fractions of a millisecond.
 _JUMP_SECONDS = 0.1
 
 

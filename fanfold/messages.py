@@ -15,8 +15,8 @@ from fanfold import contract, json_text, names
 from fanfold.errors import BadInput
 from fanfold.ids import check_id
 
-# An older first time is not believed: we keep no record of later requests for longer. SQS keeps a
-# message in its queue, and again as long in the dead-letter queue if a worker rejects it.
+# An older first time is not believed, because no record tells what was requested since then. SQS
+# keeps a message in its queue, and again as long in the dead-letter queue if a worker rejects it.
 MAX_FIRST_SENT_MS = 2 * names.QUEUE_DAYS * 24 * 60 * 60 * 1000
 
 

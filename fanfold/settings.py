@@ -15,7 +15,7 @@ from fanfold import names
 HIGHEST_LEVEL = 10
 # The most that a stage may set as `backfill`: the writes that one follow may cost.
 MOST_BACKFILL = 30
-# Variables that a stage without them does not have.
+# Functions get these variables only if the stage sets them.
 _SAID_IF_SET = ("channel_threshold", "longest_retention_days")
 
 

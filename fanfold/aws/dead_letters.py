@@ -68,7 +68,7 @@ class DeadLetter:
     def kept_until(self) -> int:
         """The epoch millisecond at which SQS deletes it.
 
-        `sent_at` is when a worker rejected it or, if SQS moved it, when it came to its first queue.
+        `sent_at` is when a worker rejected it or, if SQS moved it, when it was sent to its queue.
         """
         return self.sent_at + names.QUEUE_DAYS * _DAY_MS
 

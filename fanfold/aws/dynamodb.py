@@ -86,9 +86,9 @@ def update_or_read(
 
 
 def transact(client: DynamoDBClient, actions: Sequence[Any]) -> list[str]:
-    """Write all actions or none. Returns nothing, or why not, by action.
+    """Write all actions or none; returns an empty list, or a reason for each action.
 
-    The reason is `None` for an action that could be written. Raises if a reason is neither a failed
+    The reason is "None" for an action that could be written. Raises if a reason is neither a failed
     condition nor a conflict.
     """
     try:
