@@ -14,6 +14,8 @@ from proof.simulation.world.world import World
 CROWD_HOT_SECONDS = 30.0
 # A crowd mostly comes in waves, so that many environments see the same throttle at the same time.
 WAVE_SECONDS = (None, 1.0, 1.0)
+# How much later the second device is, at most: an unfollow takes about five calls of 1 to 20 ms.
+TWO_DEVICES_SECONDS = 0.1
 
 
 def use(world: World, user: str, publishers: list[str]) -> None:
@@ -74,6 +76,24 @@ def change_mind(world: World, user: str, publisher: str) -> None:
             act = random.choice((relate, relate_by_queue))
             act(world, random.choice(("follow", "unfollow")), user, publisher)
             world.scheduler.sleep(random.choice((0.0, random.uniform(0, 0.3))))
+
+
+def use_two_devices(world: World, random: Random, user: str, publisher: str) -> None:
+    """Unfollow with one device and follow with the other a moment later, a few times.
+
+    An edge that the one request has read, and is about to delete, is then put by the other.
+    """
+
+    def follow_again(pause: float) -> None:
+        world.scheduler.sleep(pause)
+        relate(world, "follow", user, publisher)
+
+    for _ in range(random.randint(2, 4)):
+        world.scheduler.sleep(random.uniform(0, 10))
+        relate(world, "follow", user, publisher)
+        pause = random.uniform(0, TWO_DEVICES_SECONDS)
+        world.start_client(f"{user} again", partial(follow_again, pause))
+        relate(world, "unfollow", user, publisher)
 
 
 def waver(world: World, random: Random, user: str, publisher: str) -> None:

@@ -66,6 +66,9 @@ def play(world: World) -> None:
     if climbing.random() < climbs.CLIMBED:
         world.start_client("climber", partial(climbs.climb, world, climbing, people[0]))
         world.start_client("tardy", partial(climbs.post_late, world, climbing, posting[-1]))
+    devices = Random(f"{world.seed} devices")
+    if devices.random() < 0.1:
+        world.start_client("d0", partial(users.use_two_devices, world, devices, "d0", posting[0]))
     if random.random() < 0.3:
         world.start_client("noise", partial(publishers.send_noise, world))
     if random.random() < 0.2:
