@@ -64,7 +64,8 @@ MAX_RELATION_WORKERS = 100
 PUBLISH_WORKERS = 10
 # After a rest, all workers of PLAN together may write a quarter of a second's capacity at once. So
 # posts of ordinary publishers do not wait for the pace, and a table that was idle for a second
-# takes them. One worker needs at most a whole sample of followers (density.py), about a thousand.
+# takes them. One worker needs at most a whole sample of followers (follower_estimate.py), about a
+# thousand.
 PUBLISH_BURST_PARTS = 4
 MAX_PUBLISH_BURST = 1_000
 

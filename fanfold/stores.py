@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fanfold.channels.head_table import HeadTable
     from fanfold.channels.known_head import KnownHead
     from fanfold.fanout.ledger import Ledger
-    from fanfold.fanout.post_counts import PostCounts
+    from fanfold.fanout.publishing.post_rate import PostCounts
     from fanfold.follows.edges_table import EdgesTable
     from fanfold.follows.follows_table import FollowsTable
     from fanfold.follows.publishers_table import PublishersTable
@@ -78,7 +78,7 @@ class Stores:
         return PublishersTable(self.client, self.settings.publishers_table)
 
     def post_counts(self, rate: Rate) -> PostCounts:
-        from fanfold.fanout.post_counts import PostCounts
+        from fanfold.fanout.publishing.post_rate import PostCounts
 
         return PostCounts(self.client, self.settings.publishers_table, rate)
 

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from fanfold.channels.delivery import ChannelDelivery
     from fanfold.channels.known_head import KnownHead
     from fanfold.fanout.lookup import Lookup
-    from fanfold.fanout.publish import Publishing
+    from fanfold.fanout.publishing.publish import Publishing
     from fanfold.follows.backfill import Backfilling
     from fanfold.follows.edges import Edges
     from fanfold.settings import Settings
 
 
 def publishing(stores: Stores) -> Publishing:
-    from fanfold.fanout.publish import Publishing
+    from fanfold.fanout.publishing.publish import Publishing
     from fanfold.rates import Rate
 
     rate = Rate.a_minute(stores.settings.publishes_per_minute)

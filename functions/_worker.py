@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import clock, contract
+from fanfold.aws.early_messages import NOT_YET_SECONDS
 from fanfold.aws.retries import SLOWEST_CALL_SECONDS, for_each, is_transient
 from fanfold.errors import FanfoldError, NotYet, TooManyFollows, TryLater, Undeliverable
 from fanfold.messages import first_message_id, first_sent_at, sha256
@@ -24,12 +25,6 @@ if TYPE_CHECKING:
 # Two unanswered calls. With less time left, a message could run into the timeout of the function,
 # and then the whole batch fails.
 MIN_SECONDS_LEFT = 2.0 * SLOWEST_CALL_SECONDS
-
-# If a message has overtaken what it needs, it comes again after this many seconds, by its receives:
-# soon; then when what it needs has failed once and come again; at last as late as after four
-# visibility timeouts of PUBLISH. The alarm on late messages counts none that were received four
-# times, and allows five minutes for three.
-NOT_YET_SECONDS = (10, 30, 350, 1050)
 
 # Of AWS's error text.
 MAX_LOGGED_CHARS = 400

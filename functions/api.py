@@ -10,7 +10,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fanfold import clock, contract, names, times
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import AT_A_TIME
-from fanfold.fanout.publish import NewPost
+from fanfold.fanout.publishing.publish import NewPost
 from fanfold.fanout.status import status_for
 from fanfold.follows.follow import Following
 from fanfold.follows.followers import Followers

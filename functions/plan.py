@@ -13,7 +13,7 @@ from fanfold.fanout.deliver import HAND_BACK_SECONDS
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
-from fanfold.fanout.publish import NewPost
+from fanfold.fanout.publishing.publish import NewPost
 from fanfold.fanout.row import VOID
 from fanfold.fanout.transport.loop import JOIN_SECONDS, Loop
 from fanfold.follows.follow import Following

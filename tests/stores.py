@@ -14,10 +14,10 @@ from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.row import ENTRIES_EXPIRE_AT, Fanout
 from fanfold.messages import Message
 from fanfold.names import FANOUTS, Table
-from fanfold.sweep.selection import Oldest
+from fanfold.sweep.oldest import Oldest
 from fanfold.sweep.sweep import Sweeping, Swept
 from fanfold.timeline.entries import Entries, Entry, found
-from fanfold.timeline.picking import Range
+from fanfold.timeline.page_reads import Range
 from fanfold.timeline.posts import Post
 from proof.model.clock import Clock
 from proof.model.dynamodb import client as dynamodb

@@ -11,7 +11,7 @@ from heapq import merge
 from operator import attrgetter
 from typing import Generic, NamedTuple
 
-from fanfold.timeline.picking import E
+from fanfold.timeline.page_reads import E
 
 # Above all keys.
 _ABOVE = "~"

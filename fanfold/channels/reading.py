@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from fanfold.timeline.picking import Range, Source
+from fanfold.timeline.page_reads import Range, Source
 
 if TYPE_CHECKING:
     from fanfold.channels.known_head import KnownHead

@@ -14,7 +14,7 @@ from fanfold.channels.head import MOST, Channel, Head, partition_of
 from fanfold.channels.parts import Part
 from fanfold.channels.windows import WINDOW, Window
 from fanfold.timeline.entries import Entry, found
-from fanfold.timeline.picking import Range
+from fanfold.timeline.page_reads import Range
 
 if TYPE_CHECKING:
     from fanfold.channels.reading import ChannelPage

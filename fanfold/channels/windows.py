@@ -14,7 +14,7 @@ from typing import NamedTuple
 from fanfold.channels.head import MOST, Channel
 from fanfold.channels.parts import Part, part, unknown
 from fanfold.timeline.entries import Entry
-from fanfold.timeline.picking import Range
+from fanfold.timeline.page_reads import Range
 
 # What the first query of the largest page wants: 5 read units for ids of 36 characters. The windows
 # of a full head take about 2 MB.

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from fanfold.doctor.channels import ChannelRecords
 from fanfold.doctor.examine_channels import ChannelExamination
 from fanfold.doctor.findings import (
     TAKE_AWAY,
@@ -26,6 +25,7 @@ from fanfold.doctor.findings import (
 from fanfold.doctor.recheck import MOMENT_SECONDS, Recheck
 from fanfold.doctor.repair import Repair, failure_of
 from fanfold.doctor.scan import Records
+from fanfold.doctor.scan_channels import ChannelRecords
 from fanfold.names import FOLLOWERS, FOLLOWING
 
 # The most differences that await their second read. Scanning pauses above that, to save memory.

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from fanfold import clock
-from fanfold.doctor import heads
-from fanfold.doctor.channels import ChannelRecords
+from fanfold.doctor import rebuilt_head
 from fanfold.doctor.findings import Difference, Pair, Report
-from fanfold.doctor.heads import Known
+from fanfold.doctor.rebuilt_head import Known
 from fanfold.doctor.repair import failure_of
+from fanfold.doctor.scan_channels import ChannelRecords
 from fanfold.fanout.row import Fanout
 
 
@@ -57,14 +57,14 @@ class ChannelExamination:
         """The head is repaired first: a post can be put only into a channel of the head."""
         # Read after the rows, so that none of their versions or `seq` is later.
         head, report = self.channels.heads.get(), self.report
-        report.not_in_head = heads.not_in_head(head, self._known)
+        report.not_in_head = rebuilt_head.not_in_head(head, self._known)
         report.found[Difference.NOT_IN_HEAD] = len(report.not_in_head)
-        report.found[Difference.HEAD_OUTDATED] = int(heads.is_outdated(head, self._known))
+        report.found[Difference.HEAD_OUTDATED] = int(rebuilt_head.is_outdated(head, self._known))
         if not self.repairs:
             return
         kinds = (Difference.NOT_IN_HEAD, Difference.HEAD_OUTDATED)
         if any(report.found[kind] for kind in kinds):
-            whole = heads.rebuilt(head, self._known, now_ms=clock.now_ms())
+            whole = rebuilt_head.rebuilt(head, self._known, now_ms=clock.now_ms())
             is_done = self._repair(partial(self.channels.replace, head, whole))
             report.repaired.update({kind: report.found[kind] for kind in kinds if is_done})
         for fanout in self._missing:

@@ -14,7 +14,7 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.lookup import Lookup
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.row import COMPLETE, ENDED, EXPIRED, STALLED, Fanout
-from fanfold.fanout.segments import segment_range
+from fanfold.fanout.segment_size import segment_range
 from fanfold.fanout.transport.loop import Transport, run
 from fanfold.fanout.worker_steps import Delivery, Done, Failed, HandBack, max_stragglers_of
 from fanfold.messages import DeliverSegment

@@ -10,7 +10,7 @@ from fanfold.aws.items import Item
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
 from fanfold.fanout.row import from_item as fanout_of
-from fanfold.follows import density
+from fanfold.follows import follower_estimate
 from fanfold.follows.edges_table import EdgesTable, page_of
 from fanfold.follows.publishers_table import PublishersTable, shards_of
 from fanfold.follows.ring_reader import EdgePage
@@ -60,7 +60,7 @@ class Lookup:
         if not is_id(publisher_id):
             return self._found(wanted, publisher_id)
         followers = self.edges_table.page_request(
-            publisher_id, density.FIRST_READ, density.SAMPLE_EDGES
+            publisher_id, follower_estimate.FIRST_READ, follower_estimate.SAMPLE_EDGES
         )
         rows, page = self.together(("BatchGetItem", {"RequestItems": wanted}), ("Query", followers))
         found = self._found(wanted, publisher_id, rows)

@@ -19,12 +19,12 @@ from fanfold.fanout.ledger import Ledger, planned_at
 from fanfold.fanout.lookup import Found, Lookup
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.row import DELIVERING, ENDED, EXPIRED, QUEUED, VOID, Fanout
-from fanfold.fanout.segments import count_for
+from fanfold.fanout.segment_size import count_for
 from fanfold.fanout.transport.loop import Loop
 from fanfold.fanout.worker_steps import Delivery, Done, Failed, HandBack, max_stragglers_of
-from fanfold.follows import density, ring
-from fanfold.follows.density import Sample
+from fanfold.follows import follower_estimate, ring
 from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.follower_estimate import Sample
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
 
@@ -101,7 +101,7 @@ class Planning:
     def _begin(
         self, fanout: Fanout, found: Found, pace: Pace, *, redelivered: bool, stop_at: float
     ) -> Outcome:
-        sample = density.sample(
+        sample = follower_estimate.sample(
             self.edges_table,
             fanout.publisher_id,
             found.level,

@@ -24,10 +24,9 @@ from fanfold.aws.retries import STEP, is_throttle, is_transient
 from fanfold.errors import TryLater
 from fanfold.follows.relation import Follow
 from fanfold.ids import split_sort_key
-from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.entries import Entries, Entry, entries_expire_at
 from fanfold.timeline.outbox import Outbox
-from fanfold.timeline.picking import Range
-from fanfold.timeline.posts import entries_expire_at
+from fanfold.timeline.page_reads import Range
 from fanfold.timeline.visibility import shown_since
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from fanfold import cursor, names
 from fanfold.contract import ID_PATTERN
 from fanfold.cursor import Cursor
 from fanfold.errors import FollowersClosed
-from fanfold.follows import density, ring
-from fanfold.follows.density import Estimate
+from fanfold.follows import follower_estimate, ring
 from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.follower_estimate import Estimate
 from fanfold.follows.levels import ttl_cache
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import RingRead
@@ -78,7 +78,7 @@ class Followers:
         known = self._counts.get(publisher_id)
         if known is None:
             level = self.publishers.shards(publisher_id).level
-            known = density.sample(
+            known = follower_estimate.sample(
                 self.edges_table,
                 publisher_id,
                 level,

@@ -1,7 +1,7 @@
 """The publishers table: how many write shards each publisher's followers are spread over.
 
 Most publishers are at level 0: they have no row, or one without a `level`, which counts their posts
-(`fanfold/fanout/post_counts.py`).
+(`fanfold/fanout/publishing/post_rate.py`).
 """
 
 from __future__ import annotations

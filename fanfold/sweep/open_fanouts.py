@@ -11,7 +11,7 @@ from fanfold.aws import dynamodb
 from fanfold.aws.items import Item, Value, expressions, get_number, get_text, number, text
 from fanfold.fanout.row import STALLED, Fanout, accepted_at, from_item, is_large
 from fanfold.names import GIVEN_UP, OPEN
-from fanfold.sweep.selection import Key
+from fanfold.sweep.run_limits import Key
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -19,10 +19,11 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout, from_item
 from fanfold.messages import Message, PlanFanout
 from fanfold.names import BULK, EXPRESS, PUBLISH
-from fanfold.sweep import selection
+from fanfold.sweep import run_limits
+from fanfold.sweep.oldest import Oldest, oldest
 from fanfold.sweep.open_fanouts import Memory, OpenFanouts
-from fanfold.sweep.resend import PLAN_SILENCE_SECONDS, QUESTION_SEGMENTS, Remedy, remedy_for
-from fanfold.sweep.selection import Due, Key, Oldest
+from fanfold.sweep.run_limits import Due, Key
+from fanfold.sweep.silence import PLAN_SILENCE_SECONDS, QUESTION_SEGMENTS, Remedy, remedy_for
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -71,10 +72,10 @@ class Sweeping:
         memory = self._with_pauses(self.fanouts.memory(), now_ms, errors)
         keys = self._keys((clock.monotonic() + stop_at) / 2, errors)
         before = times.to_text(now_ms - PLAN_SILENCE_SECONDS * 1000)
-        ids = selection.next_ids(keys, after=memory.position, accepted_before=before)
+        ids = run_limits.next_ids(keys, after=memory.position, accepted_before=before)
         # Half of the time left: if reading were slow, no time would remain for remedies.
         rows = self._rows(ids, (clock.monotonic() + stop_at) / 2, errors)
-        stalled = list(_each(None, self._stalled_ids, [selection.MAX_STALLED], errors))
+        stalled = list(_each(None, self._stalled_ids, [run_limits.MAX_STALLED], errors))
         given_up = self._rows([*chain(*stalled)], (clock.monotonic() + stop_at) / 2, errors)
 
         def due(row: Fanout) -> Due:
@@ -83,14 +84,14 @@ class Sweeping:
 
         seen = filter(None, chain(rows.values(), given_up.values()))
         all_due = list(_each(None, due, seen, errors))
-        for step in _cut(selection.within_caps(all_due), REMEDIES_A_STEP):
+        for step in _cut(run_limits.within_caps(all_due), REMEDIES_A_STEP):
             if clock.monotonic() < stop_at:
                 self._apply(step, report, errors)
         if rows:
             self.fanouts.stand_at(list(rows)[-1])
         if errors:
             raise errors[0]
-        return selection.oldest(keys, rows, now_ms=now_ms)
+        return oldest(keys, rows, now_ms=now_ms)
 
     def _with_pauses(self, memory: Memory, now_ms: int, errors: list[Exception]) -> Memory:
         """Note which queues are paused now: silence is counted from when they last were.

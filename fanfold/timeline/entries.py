@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fanfold.aws.items import Item, get_text, number, text
 from fanfold.names import EXPIRES_AT
-from fanfold.timeline.picking import Range
+from fanfold.timeline.page_reads import Range
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+_DAY_SECONDS = 24 * 60 * 60
+
+
+def entries_expire_at(published_ms: int, retention_days: int) -> int:
+    """The epoch second at which the entries of a post end that was published at this time."""
+    return published_ms // 1000 + retention_days * _DAY_SECONDS
 
 
 class Entry(NamedTuple):

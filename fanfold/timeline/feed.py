@@ -9,8 +9,8 @@ from typing import Any
 from fanfold import clock, names
 from fanfold.errors import FeedClosed, NoPost
 from fanfold.timeline.outbox import Outbox
+from fanfold.timeline.page_reads import Source
 from fanfold.timeline.paging import Asked
-from fanfold.timeline.picking import Source
 from fanfold.timeline.post_cache import Hydration, shown
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.visibility import answer, ids_alone, shown_since

@@ -9,7 +9,7 @@ from fanfold import names
 from fanfold.aws.items import text
 from fanfold.ids import split_sort_key
 from fanfold.timeline.entries import Entry, found, range_request
-from fanfold.timeline.picking import Range
+from fanfold.timeline.page_reads import Range
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

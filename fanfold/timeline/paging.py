@@ -14,7 +14,7 @@ from fanfold.cursor import Cursor
 from fanfold.errors import BadInput
 from fanfold.ids import is_sort_key
 from fanfold.timeline import late
-from fanfold.timeline.picking import E, Picking, Range, Show, Source, Visible, is_time
+from fanfold.timeline.page_reads import E, Picking, Range, Show, Source, Visible, is_time
 
 # Plain classes: each NamedTuple would be a fifth of a millisecond of a cold start.
 

@@ -14,7 +14,7 @@ from fanfold.errors import TryLater
 from fanfold.ids import split_sort_key
 from fanfold.json_text import Verbatim
 from fanfold.timeline.entries import Entry
-from fanfold.timeline.picking import Shown
+from fanfold.timeline.page_reads import Shown
 from fanfold.timeline.posts import Post, Posts
 
 # For this long, a container may show a retracted post, or leave out one that was missing;

@@ -23,14 +23,8 @@ if TYPE_CHECKING:
 # when another one takes the id: SQS keeps messages for 14 days.
 OUTLIVES_SECONDS = 14 * 24 * 60 * 60
 
-_DAY_SECONDS = 24 * 60 * 60
-# The largest difference of the clocks that stamp requests. AWS's are within milliseconds.
+# How far apart the clocks may be that stamp requests and messages. AWS's are within milliseconds.
 MAX_SKEW_MS = 1_000
-
-
-def entries_expire_at(published_ms: int, retention_days: int) -> int:
-    """The epoch second at which entries of a post published at this time end."""
-    return published_ms // 1000 + retention_days * _DAY_SECONDS
 
 
 @dataclass(frozen=True, kw_only=True)

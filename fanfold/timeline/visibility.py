@@ -13,8 +13,8 @@ from fanfold.ids import split_sort_key
 from fanfold.timeline import marks, paging
 from fanfold.timeline.entries import Entries, Entry, found
 from fanfold.timeline.marks import Reader
+from fanfold.timeline.page_reads import Range, Show, Shown, Source, Visible
 from fanfold.timeline.paging import Asked
-from fanfold.timeline.picking import Range, Show, Shown, Source, Visible
 from fanfold.timeline.readers import Readers, reader_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from fanfold.channels.head import MARGIN_DAYS, MOST, Head, readable_until
 from fanfold.channels.head_table import HeadTable
 from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.errors import TryLater
-from fanfold.follows.density import Estimate
+from fanfold.follows.follower_estimate import Estimate
 from fanfold_cli.cost.channel import post_units
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
 from fanfold_cli.progress import waiting_for

@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from fanfold.doctor.channels import ChannelRecords
 from fanfold.doctor.examine import Doctor, Phase
 from fanfold.doctor.findings import Report
 from fanfold.doctor.recheck import Recheck
 from fanfold.doctor.repair import MOST_TAKEN, Repair, takes_too_much
 from fanfold.doctor.scan import Records
+from fanfold.doctor.scan_channels import ChannelRecords
 from fanfold.errors import FanfoldError
 from fanfold_cli import kept_file
 from fanfold_cli.follows import doctor_report, seeding, taken_away

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fanfold import times
 from fanfold.fanout.row import COMPLETE, Fanout
-from fanfold.fanout.segments import segment_range
+from fanfold.fanout.segment_size import segment_range
 from fanfold.fanout.status import status_of
 from fanfold.follows import ring
 from fanfold_cli.console.views import CELLS, Ring

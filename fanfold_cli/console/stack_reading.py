@@ -11,7 +11,7 @@ from fanfold import names
 from fanfold.aws import dynamodb
 from fanfold.aws.items import get_text, text
 from fanfold.fanout.row import Fanout
-from fanfold.fanout.segments import segment_range
+from fanfold.fanout.segment_size import segment_range
 from fanfold.follows import ring
 from fanfold.follows.ring_reader import RingRead
 from fanfold_cli.console.views import CELLS, Depth

@@ -11,7 +11,7 @@ from fanfold.aws.retries import AT_A_TIME
 from fanfold.channels.head import MOST
 from fanfold.channels.known_head import HEAD_SECONDS, JITTER
 from fanfold.channels.windows import WINDOW
-from fanfold.follows.density import SAMPLE_EDGES
+from fanfold.follows.follower_estimate import SAMPLE_EDGES
 from fanfold_cli.cost.prices import PRICES
 from fanfold_cli.cost.publish import (
     ACCEPT_UNITS,

@@ -7,8 +7,8 @@ from fanfold import names
 from fanfold.budgets import Budget
 from fanfold.fanout.deliver import HAND_BACK_SECONDS
 from fanfold.fanout.plan import ONE_HOP_SECONDS
-from fanfold.fanout.segments import count_for
-from fanfold.follows.density import SAMPLE_EDGES
+from fanfold.fanout.segment_size import count_for
+from fanfold.follows.follower_estimate import SAMPLE_EDGES
 from fanfold_cli.cost.prices import PRICES
 
 MB_PER_GB = 1024

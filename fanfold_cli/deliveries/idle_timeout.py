@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from fanfold import clock, names
-from fanfold.sweep.resend import SILENCE_SECONDS
+from fanfold.sweep.silence import SILENCE_SECONDS
 from fanfold_cli.terminal import say
 
 # When a message comes again whose run failed or met no answer: the longest of all queues.

@@ -6,8 +6,7 @@ from typing import Any
 from fanfold import names, times
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, WRITER_MEMORY_MB, Budget
 from fanfold.channels.head import MOST, Channel, Head
-from fanfold.follows import density
-from fanfold.follows.density import Estimate
+from fanfold.follows.follower_estimate import Estimate, sample
 from fanfold.follows.followers import COUNT_READS
 from fanfold_cli.cost.publish import Publish
 from fanfold_cli.progress import waiting_for
@@ -38,7 +37,7 @@ def followers_of(deployment: Deployment, publisher: str) -> Estimate:
     stores = deployment.stores()
     level = stores.publishers.shards(publisher).level
     with waiting_for("an estimate of the followers"):
-        return density.sample(stores.edges, publisher, level, max_reads=COUNT_READS).estimate
+        return sample(stores.edges, publisher, level, max_reads=COUNT_READS).estimate
 
 
 def pushed_to(found: Estimate) -> Publish:

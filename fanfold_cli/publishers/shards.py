@@ -59,7 +59,7 @@ class ShardReport:
     ) -> "ShardReport":
         """Count the edges; with `estimate`, from one page of each shard.
 
-        Not by `follows.density`: that tells all followers from the start of the ring, and whoever
+        Not by `follower_estimate`: that tells all followers from the start of the ring, and whoever
         looks at shards wants to see how full each of them is.
         """
         shards, static_level = publishers.shards(publisher), publishers.static_level()

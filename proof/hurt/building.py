@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from fanfold import names
 from fanfold.aws.items import MAX_PUTS
-from fanfold.fanout.segments import count_for
+from fanfold.fanout.segment_size import count_for
 from fanfold.follows.edges_table import EdgesTable
 from fanfold_cli.follows.graph import Graph
 from fanfold_cli.local import deploy

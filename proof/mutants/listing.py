@@ -38,12 +38,12 @@ _WORKER = ("dead_letters", "metrics", "edit", "follow_crowds", "publish", "follo
 _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/fanout": (_FANOUT, _PIPELINE),
     "fanfold/fanout/lookup": (("lookup", "plan", "deliver"), _PIPELINE),
-    "fanfold/fanout/publish": (("publishing",), _POSTS),
+    "fanfold/fanout/publishing": (("publishing", "post_rate"), _POSTS),
     "fanfold/fanout/transport": (("loop", "worker_steps", "deliver"), ("transports", "pipeline")),
-    "fanfold/sweep": (("resend", "selection", "sweeping", "ledger"), _SWEEP),
+    "fanfold/sweep": (("silence", "run_limits", "sweeping", "ledger"), _SWEEP),
     "fanfold/follows": (_FOLLOWS, _FOLLOW),
     "fanfold/follows/backfill": (("backfill_passes", "backfill"), ("backfill",)),
-    "fanfold/follows/density": (("followers", "plan", "density"), ()),
+    "fanfold/follows/follower_estimate": (("followers", "plan", "follower_estimate"), ()),
     "fanfold/follows/followers": (("followers",), ("followers",)),
     "fanfold/timeline": (("hydration", "posts", "follow_stores", "paging"), _POSTS),
     "fanfold/timeline/read_marker": ((), ("marker",)),
@@ -83,24 +83,26 @@ MODULES = (
             "lookup",
             "pacing",
             "plan",
-            "worker_steps",
-            "post_counts",
-            "publish",
+            "publishing/post_rate",
+            "publishing/post_time",
+            "publishing/publish",
             "row",
-            "segments",
+            "segment_size",
             "transport/loop",
+            "worker_steps",
         )
     ),
-    *(f"fanfold/sweep/{name}.py" for name in ("selection", "open_fanouts", "resend", "sweep")),
+    *(f"fanfold/sweep/{name}.py" for name in ("oldest", "open_fanouts", "run_limits")),
+    *(f"fanfold/sweep/{name}.py" for name in ("silence", "sweep")),
     *(
         f"fanfold/follows/{name}.py"
         for name in (
             "backfill",
             "bulk_follow",
-            "density",
             "edges",
             "edges_table",
             "follow",
+            "follower_estimate",
             "followers",
             "follows_table",
             "levels",
@@ -120,8 +122,8 @@ MODULES = (
             "marks",
             "mutes",
             "outbox",
+            "page_reads",
             "paging",
-            "picking",
             "post_cache",
             "posts",
             "readers",
@@ -198,14 +200,10 @@ def tests_of(file: str) -> list[str]:
     named = Path(file).stem
     first = sorted(units, key=lambda unit: unit not in named)  # its own tests
     return [
-        *(_place_of("unit", unit) for unit in first),
-        *(_place_of("integration", each) for each in integrations),
+        next((ROOT / "tests" / kind).rglob(f"test_{name}.py")).relative_to(ROOT).as_posix()
+        for kind, names in (("unit", first), ("integration", integrations))
+        for name in names
     ]
-
-
-def _place_of(kind: str, name: str) -> str:
-    (path,) = (ROOT / "tests" / kind).rglob(f"test_{name}.py")
-    return path.relative_to(ROOT).as_posix()
 
 
 def read(path: Path = LIST) -> list[Mutant]:

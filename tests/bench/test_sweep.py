@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from fanfold.sweep import sweep
-from fanfold.sweep.resend import Remedy
+from fanfold.sweep.silence import Remedy
 from proof.bench import runner
 from proof.bench.sweep.bench import live_through
 from proof.bench.sweep.cases import LARGE_SEGMENTS

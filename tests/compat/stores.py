@@ -24,7 +24,7 @@ from fanfold.sweep.open_fanouts import Memory
 from fanfold.timeline import marks
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.mutes import Mutes
-from fanfold.timeline.picking import Range
+from fanfold.timeline.page_reads import Range
 from fanfold.timeline.posts import Post
 from fanfold.timeline.readers import Counted
 from proof.simulation.stage import stores

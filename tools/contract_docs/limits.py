@@ -6,11 +6,11 @@ from fanfold import contract, cursor, names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES
 from fanfold.aws.retries import STEP
 from fanfold.channels import head, known_head, union
-from fanfold.fanout.segments import MAX_SEGMENTS, SEGMENT_FOLLOWERS
-from fanfold.follows import backfill, density, follow, followers, follows_table
+from fanfold.fanout.segment_size import MAX_SEGMENTS, SEGMENT_FOLLOWERS
+from fanfold.follows import backfill, follow, follower_estimate, followers, follows_table
 from fanfold.messages import MAX_FIRST_SENT_MS
 from fanfold.settings import HIGHEST_LEVEL, MOST_BACKFILL, Settings
-from fanfold.timeline import marks, picking, post_cache, posts
+from fanfold.timeline import marks, page_reads, post_cache, posts
 
 _DAY_SECONDS = 24 * 60 * 60
 # Each was a follow, or an unfollow that counted as one.
@@ -49,7 +49,7 @@ Every limit with its default, and what happens at it. Written by `make documents
 | --- | --- | --- |
 | `limit` | {contract.MIN_LIMIT} to {contract.MAX_LIMIT}; {contract.DEFAULT_LIMIT} by default | 400 `bad-input` |
 | a cursor | {contract.MAX_CURSOR_CHARS} characters | 400 `bad-input` |
-| work for one page whose entries are partly left out, for example retracted posts | {picking.MAX_QUERIES} queries, {picking.MAX_LOOKED_AT} entries looked at, {picking.MAX_POSTS} posts read | the page is short and has `partial: true`; its cursors continue after the last entry looked at |
+| work for one page whose entries are partly left out, for example retracted posts | {page_reads.MAX_QUERIES} queries, {page_reads.MAX_LOOKED_AT} entries looked at, {page_reads.MAX_POSTS} posts read | the page is short and has `partial: true`; its cursors continue after the last entry looked at |
 | ranges read for a page | the reader's timeline; in a stage with channels, also the channels that the reader follows (at most {head.MOST}), with at most {union.MAX_QUERIES} queries | the page is short and has `partial: true` |
 | busy containers of `timeline` in a stage with channels | about 3,000 with 64 channels, about 6,000 with fewer than 44. Each container reads the same row once a second, and DynamoDB allows 3,000 read units a second on it | pages use a copy up to {known_head.MOST_SECONDS:.0f} seconds old ([measured](../proof/bench/channels/README.md)). A cold container that cannot read the row answers 503 `try-later` |
 | time until a new post in a channel shows | {known_head.HEAD_SECONDS:.0f} second after its delivery is complete, plus the lag of a read of DynamoDB | a later page with `after` has it |
@@ -57,7 +57,7 @@ Every limit with its default, and what happens at it. Written by `make documents
 | unread entries that are counted | {contract.MAX_UNREAD}, within the bounds of a page | `more: true` |
 | rows read for a page of `GET /v1/following`, tombstones included | {follow.PAGE * follow.MAX_PAGES:,} | the page is short; `next` continues it |
 | reads for a page of a publisher's followers | {followers.PAGE_READS}, plus those started together with the last one | the page is short or empty; `next` continues it |
-| the exact number of a publisher's followers | up to {density.SAMPLE_EDGES - 1:,} followers, in {followers.COUNT_READS:,} write shards of all levels | an estimate with `exact: false`. Both exact and estimated numbers can be {followers.COUNT_SECONDS} seconds old |
+| the exact number of a publisher's followers | up to {follower_estimate.SAMPLE_EDGES - 1:,} followers, in {followers.COUNT_READS:,} write shards of all levels | an estimate with `exact: false`. Both exact and estimated numbers can be {followers.COUNT_SECONDS} seconds old |
 | time until a retraction or an edit shows | {post_cache.CACHE_SECONDS} seconds | until then, a container that has read the post may show the old version |
 
 ## What is kept

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fanfold import answers, contract
-from fanfold.timeline import picking
+from fanfold.timeline import page_reads
 from functions import _intake
 
 Json = dict[str, Any]
@@ -208,8 +208,8 @@ OPERATIONS: dict[contract.Route, Operation] = {
             "Counts the entries above the marker that the timeline shows with `hydrate=false`: "
             "posts of unfollowed and muted publishers do not count, but retracted posts may. Late "
             "entries below the marker do not count. Without a marker, every entry is unread. If "
-            f"the newest {picking.MAX_LOOKED_AT} entries are all hidden, `unread` is 0 and `more` "
-            "is true."
+            f"the newest {page_reads.MAX_LOOKED_AT} entries are all hidden, `unread` is 0 and "
+            "`more` is true."
         ),
         answer=answers.Unread,
         example={"unread": 3, "more": False},

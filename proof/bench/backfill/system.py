@@ -23,7 +23,8 @@ from fanfold.follows.edges import Edges
 from fanfold.follows.follow import Following
 from fanfold.follows.levels import Growing, Levels
 from fanfold.settings import Settings
-from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, entries_expire_at
+from fanfold.timeline.entries import entries_expire_at
+from fanfold.timeline.posts import OUTLIVES_SECONDS, Post
 from functions import _clients
 from functions._worker import Received
 from proof.model.dynamodb import client as dynamodb

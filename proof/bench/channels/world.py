@@ -20,8 +20,7 @@ from fanfold.channels.head import MOST, Head, partition_of
 from fanfold.channels.known_head import KnownHead
 from fanfold.follows.relation import Follow
 from fanfold.settings import Settings
-from fanfold.timeline.entries import Entry
-from fanfold.timeline.posts import entries_expire_at
+from fanfold.timeline.entries import Entry, entries_expire_at
 from proof.bench import doors
 from proof.bench.child import Context
 from proof.model.clock import START_MS

@@ -11,7 +11,7 @@ from fanfold import names
 from fanfold.fanout.deliver import Delivering, Outcome
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.pacing import Pace
-from fanfold.fanout.segments import SEGMENT_FOLLOWERS
+from fanfold.fanout.segment_size import SEGMENT_FOLLOWERS
 from fanfold.follows import ring
 from fanfold.stores import Stores
 from functions import _clients as product

@@ -14,11 +14,11 @@ from typing import Any
 from fanfold import clock, names, times
 from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.retries import is_transient
-from fanfold.fanout.publish import NewPost
+from fanfold.fanout.publishing.publish import NewPost
 from fanfold.follows import ring
 from fanfold.messages import Message
-from fanfold.timeline.entries import Entry
-from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, entries_expire_at
+from fanfold.timeline.entries import Entry, entries_expire_at
+from fanfold.timeline.posts import OUTLIVES_SECONDS, Post
 from proof.model.dynamodb.capacity import Limits
 from proof.simulation.stage import stores
 from proof.simulation.timed.mappings import Arrived

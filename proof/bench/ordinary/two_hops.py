@@ -12,10 +12,10 @@ from fanfold.aws.items import text
 from fanfold.fanout.deliver import HAND_BACK_SECONDS
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.row import DELIVERING
-from fanfold.fanout.segments import count_for, segment_range
+from fanfold.fanout.segment_size import count_for, segment_range
 from fanfold.fanout.transport.loop import run
 from fanfold.fanout.worker_steps import Delivery, Done
-from fanfold.follows import density
+from fanfold.follows import follower_estimate
 from fanfold.messages import DeliverSegment
 from fanfold.names import POSTS
 from fanfold.timeline.entries import Entry
@@ -33,7 +33,7 @@ class TwoHops(System):
         fanout = self.ledger.get(self.fanout_of(message))
         assert fanout
         level = self.publishers.shards(fanout.publisher_id).level
-        sample = density.sample(self.edges_table, fanout.publisher_id, level)
+        sample = follower_estimate.sample(self.edges_table, fanout.publisher_id, level)
         followers = sample.estimate.followers
         segments, now = count_for(followers), times.to_text(clock.now_ms())
         assert self.ledger.plan(

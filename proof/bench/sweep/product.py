@@ -25,8 +25,8 @@ from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.lookup import Lookup
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
-from fanfold.fanout.publish import NewPost, Publishing
-from fanfold.fanout.segments import SEGMENT_FOLLOWERS
+from fanfold.fanout.publishing.publish import NewPost, Publishing
+from fanfold.fanout.segment_size import SEGMENT_FOLLOWERS
 from fanfold.fanout.worker_steps import Done
 from fanfold.messages import DeliverSegment, PlanFanout, parse
 from fanfold.settings import Settings

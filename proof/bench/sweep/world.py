@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from fanfold import contract, names
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, Budget
 from fanfold.errors import Unsent
-from fanfold.fanout.segments import MAX_SEGMENTS, SEGMENT_FOLLOWERS
+from fanfold.fanout.segment_size import MAX_SEGMENTS, SEGMENT_FOLLOWERS
 from proof.bench.sweep.lanes import LaneQueue, Order
 from proof.model.clock import Clock
 from proof.simulation.world.scheduler import Scheduler, virtual_time

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fanfold import names
-from fanfold.fanout import plan, segments
+from fanfold.fanout import plan, segment_size
 from fanfold.ids import split_sort_key
 from proof.simulation.faults.faults import MAX_SKEW_MS, SLOW_SECONDS
 
@@ -56,7 +56,7 @@ class OneHops:
             slowest = SLOW_SECONDS if self.world.faults.rates["slow"] else CALL_SECONDS
             if now - begun > plan.ONE_HOP_SECONDS + slowest:
                 self._add(f"PLAN writes entries of {ref_id} for {now - begun:.1f} s.")
-            if len(users) > segments.SEGMENT_FOLLOWERS:
+            if len(users) > segment_size.SEGMENT_FOLLOWERS:
                 self._add(f"PLAN writes more entries of {ref_id} than a segment has.")
 
     def _check_begun(self, ref_id: str, expires_at: int, task: Task) -> None:

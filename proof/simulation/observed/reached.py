@@ -20,7 +20,7 @@ from fanfold.fanout.row import ABANDONED, COMPLETE, DELIVERING, ENDED, EXPIRED, 
 from fanfold.follows.publishers_table import ALL
 from fanfold.ids import split_sort_key
 from fanfold.sweep.open_fanouts import MEMORY_ID
-from fanfold.sweep.resend import MAX_ROUNDS
+from fanfold.sweep.silence import MAX_ROUNDS
 from proof.simulation.clients.bodies import content_of
 from proof.simulation.observed.channels import is_channel
 from proof.simulation.observed.reached_channels import STATES as OF_CHANNELS

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fanfold import contract, names
 from fanfold.aws.items import get_number
 from fanfold.fanout.row import QUEUED, STALLED
-from fanfold.sweep.resend import MAX_ASKS, MAX_ROUNDS, PLAN_SILENCE_SECONDS, SILENCE_SECONDS
+from fanfold.sweep.silence import MAX_ASKS, MAX_ROUNDS, PLAN_SILENCE_SECONDS, SILENCE_SECONDS
 from proof.simulation.clients.bodies import content_of
 from proof.simulation.faults.faults import MAX_SKEW_MS
 from proof.simulation.world.lambdas import queue_url

@@ -18,7 +18,7 @@ from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.lookup import Lookup
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
-from fanfold.fanout.publish import NewPost, Publishing
+from fanfold.fanout.publishing.publish import NewPost, Publishing
 from fanfold.fanout.transport.loop import JOIN_SECONDS, Loop
 from fanfold.json_text import Body
 from fanfold.messages import DeliverSegment, Message, PlanFanout

@@ -26,12 +26,12 @@ from fanfold.aws import boto, connections, curl, threads
 from fanfold.aws.connections import DYNAMODB, LAMBDA, SQS
 from fanfold.aws.retries import CALL
 from fanfold.errors import TooManyRequests
-from fanfold.fanout import backlog, batch_retries, deliver, plan, segments, worker_steps
+from fanfold.fanout import backlog, batch_retries, deliver, plan, segment_size, worker_steps
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.transport import boto3_transport
-from fanfold.follows import density, edges_table, levels, ring_reader, sharding
+from fanfold.follows import edges_table, follower_estimate, levels, ring_reader, sharding
 from fanfold.settings import Settings
-from fanfold.sweep import resend, selection, sweep
+from fanfold.sweep import run_limits, silence, sweep
 from fanfold.timeline import marks
 from proof.model.lambda_events import Context
 from proof.model.sqs.messages import ACCOUNT
@@ -188,9 +188,9 @@ class Lambdas:
         A run is gone on with, and then an invocation may be in the middle of a call.
         """
         batch_retries.RETRY_ENTRIES = running.world.retry_entries
-        resend.LONGEST_WAIT_SECONDS = running.world.longest_wait_seconds
+        silence.LONGEST_WAIT_SECONDS = running.world.longest_wait_seconds
         deliver.MAX_HOPS = running.world.max_hops
-        density.SAMPLE_EDGES = running.world.sample_edges
+        follower_estimate.SAMPLE_EDGES = running.world.sample_edges
         plan.ONE_HOP_SECONDS = running.world.one_hop_seconds
         for module, name, value in running.world.channels.stage.patches():
             setattr(module, name, value)
@@ -291,24 +291,24 @@ def installed() -> Iterator[None]:
         (connections, "Connections", Wires),
         (curl, "Connections", Wires),
         # So small that a dozen followers are many segments, pages and chunks.
-        (segments, "SEGMENT_FOLLOWERS", 4),
-        (density, "LOW_WATER", 2),
+        (segment_size, "SEGMENT_FOLLOWERS", 4),
+        (follower_estimate, "LOW_WATER", 2),
         (backlog, "RingRead", partial(ring_reader.RingRead, low_water=4)),
         (edges_table, "PAGE_EDGES", 3),
         (backlog, "MAX_PUTS", MAX_PUTS),
         (batch_retries, "MAX_PUTS", MAX_PUTS),
         (worker_steps, "MAX_STRAGGLERS", 2),
         # A question is not all that is pending, and a run does not see all that is open.
-        (resend, "QUESTION_SEGMENTS", 2),
+        (silence, "QUESTION_SEGMENTS", 2),
         (sweep, "QUESTION_SEGMENTS", 2),
-        (selection, "MAX_ROWS", 3),
-        (selection, "MAX_PLAN_ORDERS", 2),
-        (selection, "MAX_SEGMENT_ORDERS", 3),
+        (run_limits, "MAX_ROWS", 3),
+        (run_limits, "MAX_PLAN_ORDERS", 2),
+        (run_limits, "MAX_SEGMENT_ORDERS", 3),
         # Each run has its own.
-        (density, "SAMPLE_EDGES", density.SAMPLE_EDGES),
+        (follower_estimate, "SAMPLE_EDGES", follower_estimate.SAMPLE_EDGES),
         (plan, "ONE_HOP_SECONDS", plan.ONE_HOP_SECONDS),
         (batch_retries, "RETRY_ENTRIES", batch_retries.RETRY_ENTRIES),
-        (resend, "LONGEST_WAIT_SECONDS", resend.LONGEST_WAIT_SECONDS),
+        (silence, "LONGEST_WAIT_SECONDS", silence.LONGEST_WAIT_SECONDS),
         (deliver, "MAX_HOPS", deliver.MAX_HOPS),
         (marks, "MAX_HIDDEN", marks.MAX_HIDDEN),
         (marks, "MAX_MUTED", marks.MAX_MUTED),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from fanfold import names
 from fanfold.channels.head import head_of
 from fanfold.fanout.row import Fanout, from_item
-from fanfold.sweep.resend import Remedy, remedy_for
+from fanfold.sweep.silence import Remedy, remedy_for
 from proof.simulation.faults.faults import MAX_SKEW_MS
 from proof.simulation.stage import stores
 

@@ -19,7 +19,7 @@ from fanfold.fanout import plan
 from fanfold.fanout.deliver import MAX_HOPS
 from fanfold.rates import Rate
 from fanfold.settings import Settings
-from fanfold.sweep.resend import LONGEST_WAIT_SECONDS
+from fanfold.sweep.silence import LONGEST_WAIT_SECONDS
 from fanfold.timeline import marks
 from proof.model.clock import Clock
 from proof.model.dynamodb import client as dynamodb

@@ -15,7 +15,7 @@ from fanfold.channels import delivery
 from fanfold.channels.head import MOST, Channel, Head, partition_of
 from fanfold.channels.head_table import HeadTable
 from fanfold.channels.promotion import Choice
-from fanfold.follows.density import Estimate, Sample
+from fanfold.follows.follower_estimate import Estimate, Sample
 from fanfold.timeline.entries import Entries
 from tests.integration.fanout.test_one_hop import order, published, waiting
 from tests.service import POST, System, error
@@ -267,7 +267,7 @@ def test_a_cold_container_that_cannot_read_the_head_pushes_what_is_small(
 ) -> None:
     published(system, 1)
     sample = Sample([], Estimate(followers, exact=True))
-    monkeypatch.setattr("fanfold.fanout.plan.density.sample", lambda *_a, **_k: sample)
+    monkeypatch.setattr("fanfold.fanout.plan.follower_estimate.sample", lambda *_a, **_k: sample)
     with monkeypatch.context() as hot:
         throttle_head(hot)
         failed = system.take(order(system))

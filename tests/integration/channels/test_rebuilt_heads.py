@@ -9,8 +9,8 @@ import pytest
 
 from fanfold.channels.head import MOST
 from fanfold.channels.head_table import LAST_MS, MOST_STALE
-from fanfold.doctor import heads
-from fanfold.doctor.heads import Known
+from fanfold.doctor import rebuilt_head
+from fanfold.doctor.rebuilt_head import Known
 from proof.model.clock import START_MS
 from proof.simulation.world.scheduler import Scheduler, virtual_time
 from tests.integration.channel_stage import Stage, publisher
@@ -28,7 +28,7 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
         known = Known(followers=dict.fromkeys(publishers, 1))
         known.posts.update(publishers)
         lost = stage.heads.get()
-        whole = heads.rebuilt(lost, known, now_ms=stage.clock.now_ms())
+        whole = rebuilt_head.rebuilt(lost, known, now_ms=stage.clock.now_ms())
         assert stage.heads.replace(lost, whole)
         stage.follow(*publishers)
         for place, each in enumerate(publishers):

@@ -14,12 +14,12 @@ import pytest
 from fanfold import times
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.publish import NewPost
+from fanfold.fanout.publishing.publish import NewPost
 from fanfold.fanout.row import Fanout
 from fanfold.stores import Stores
 from fanfold.sweep.open_fanouts import OpenFanouts
-from fanfold.sweep.resend import SILENCE_SECONDS
-from fanfold.sweep.selection import Key
+from fanfold.sweep.run_limits import Key
+from fanfold.sweep.silence import SILENCE_SECONDS
 from fanfold_cli.deliveries.fanouts import age
 from tests.commands import Patched, run, throttled
 from tests.service import AT, AT_MS, POST, REGION, System, error

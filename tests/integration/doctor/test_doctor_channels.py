@@ -11,9 +11,9 @@ from fanfold import names
 from fanfold.aws.items import binaries, expressions, number, text
 from fanfold.channels.head import Channel, Head, partition_of
 from fanfold.channels.head_table import KEY
-from fanfold.doctor import heads
+from fanfold.doctor import rebuilt_head
 from fanfold.doctor.findings import Difference, mark_of
-from fanfold.doctor.heads import Known
+from fanfold.doctor.rebuilt_head import Known
 from fanfold.fanout.row import CHANNEL, Fanout
 from fanfold.follows.relation import FOLLOWED, Follow
 from fanfold.ids import ref_id_for
@@ -254,14 +254,14 @@ def test_a_repair_of_the_head_that_meets_a_change_is_to_be_run_again(
     sound: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lose_head(sound)
-    plain = heads.rebuilt
+    plain = rebuilt_head.rebuilt
 
     def rebuilt(head: Head, known: Known, *, now_ms: int) -> Head:
         sound.promote("cem")
         return plain(head, known, now_ms=now_ms)
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(heads, "rebuilt", rebuilt)
+        meanwhile.setattr(rebuilt_head, "rebuilt", rebuilt)
         ran = doctor("--repair")
     assert (ran.exit_code, ran.json["repaired"]) == (1, 0)
     assert found(ran) == {"not_in_head": 1, "head_outdated": 1}
@@ -308,21 +308,23 @@ ADA = Channel("ada", 2, seq=4)
 
 
 def test_a_head_that_knows_less_than_the_ledger_is_outdated_and_a_rebuilt_one_is_later() -> None:
-    assert heads.is_outdated(head(ADA), known(ada=ADA.seq + 1))
-    assert not heads.is_outdated(head(ADA), known(version=head().version, ada=ADA.seq, bea=1))
+    assert rebuilt_head.is_outdated(head(ADA), known(ada=ADA.seq + 1))
+    assert not rebuilt_head.is_outdated(
+        head(ADA), known(version=head().version, ada=ADA.seq, bea=1)
+    )
     demoted = Channel("cem", 1, seq=9, until=UNTIL)
     found = known(version=7, ada=6, bea=2)
-    assert heads.not_in_head(head(ADA, demoted), found) == ["bea"]
-    whole = heads.rebuilt(head(ADA, demoted), found, now_ms=AT_MS)
+    assert rebuilt_head.not_in_head(head(ADA, demoted), found) == ["bea"]
+    whole = rebuilt_head.rebuilt(head(ADA, demoted), found, now_ms=AT_MS)
     assert (whole.version, whole.revision) == (AT_MS, AT_MS)
     assert sorted(whole.channels.values()) == [
         Channel("ada", AT_MS, seq=6),
         Channel("bea", AT_MS, seq=2, followers=9),
         Channel("cem", AT_MS, seq=9, until=UNTIL),
     ]
-    assert not heads.not_in_head(whole, found)
-    assert not heads.is_outdated(whole, found)
-    assert heads.rebuilt(whole, found, now_ms=AT_MS).revision == AT_MS + 1
+    assert not rebuilt_head.not_in_head(whole, found)
+    assert not rebuilt_head.is_outdated(whole, found)
+    assert rebuilt_head.rebuilt(whole, found, now_ms=AT_MS).revision == AT_MS + 1
 
 
 @pytest.mark.parametrize(

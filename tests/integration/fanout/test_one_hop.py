@@ -10,7 +10,7 @@ import pytest
 from fanfold import names
 from fanfold.aws import threads
 from fanfold.fanout import plan
-from fanfold.follows import density
+from fanfold.follows import follower_estimate
 from tests.service import POST, Json, System
 
 LANES = [queue.name for queue in names.LANES]
@@ -47,7 +47,7 @@ def assert_delivered(system: System, users: list[str], ref_id: str = POST) -> No
     assert list(system.fanouts.stalled_ids()) == []
 
 
-@pytest.mark.parametrize("count", [1, 26, density.SAMPLE_EDGES - 1])
+@pytest.mark.parametrize("count", [1, 26, follower_estimate.SAMPLE_EDGES - 1])
 def test_a_ring_that_the_sample_holds_is_delivered_in_one_hop(
     system: System, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
@@ -60,7 +60,7 @@ def test_a_ring_that_the_sample_holds_is_delivered_in_one_hop(
 
 
 def test_a_ring_beyond_the_sample_goes_to_the_express_lane(system: System) -> None:
-    users = published(system, density.SAMPLE_EDGES + 1)
+    users = published(system, follower_estimate.SAMPLE_EDGES + 1)
     system.take(order(system))
     assert (system.ledger().state, system.reached()) == ("delivering", [])
     assert system.waiting("Express") == 1

@@ -40,8 +40,8 @@ def segment(system: System, **changed: Any) -> Json:
 @pytest.fixture
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut a fan-out into segments of about ten followers, counted from a sample of twenty."""
-    monkeypatch.setattr("fanfold.fanout.segments.SEGMENT_FOLLOWERS", 10)
-    monkeypatch.setattr("fanfold.follows.density.SAMPLE_EDGES", 20)
+    monkeypatch.setattr("fanfold.fanout.segment_size.SEGMENT_FOLLOWERS", 10)
+    monkeypatch.setattr("fanfold.follows.follower_estimate.SAMPLE_EDGES", 20)
 
 
 @pytest.mark.usefixtures("small_segments")

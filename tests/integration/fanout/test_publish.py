@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from fanfold import json_text, times
-from fanfold.fanout.publish import SILENT_MS
+from fanfold.fanout.publishing.publish import SILENT_MS
 from fanfold.fanout.row import VOID
 from fanfold.ids import ref_id_for
 from tests.service import AT, AT_MS, POST, Json, System, around_calls, error, event

@@ -83,7 +83,7 @@ def test_a_count_beyond_the_sample_is_an_estimate(
 ) -> None:
     system.give_followers(300)
     assert counted(system).body == {"followers": 300, "exact": True}
-    monkeypatch.setattr("fanfold.follows.density.SAMPLE_EDGES", 100)
+    monkeypatch.setattr("fanfold.follows.follower_estimate.SAMPLE_EDGES", 100)
     assert counted(system).body["exact"], "for a minute"
     system.clock.advance(COUNT_SECONDS)
     estimate = counted(system).body

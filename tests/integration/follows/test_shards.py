@@ -76,8 +76,8 @@ def test_a_follow_goes_to_the_current_level_and_an_unfollow_finds_it_at_any_leve
 def test_everybody_is_reached_once_at_any_mixture_of_levels(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fanfold.fanout.segments.SEGMENT_FOLLOWERS", 10)
-    monkeypatch.setattr("fanfold.follows.density.SAMPLE_EDGES", 20)
+    monkeypatch.setattr("fanfold.fanout.segment_size.SEGMENT_FOLLOWERS", 10)
+    monkeypatch.setattr("fanfold.follows.follower_estimate.SAMPLE_EDGES", 20)
     monkeypatch.setattr("fanfold.follows.edges_table.PAGE_EDGES", 7)
     users = [f"user-{number:02d}" for number in range(60)]
     level = 4

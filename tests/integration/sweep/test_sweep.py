@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from fanfold import clock, names, times
 from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.fanout.backlog import Resume
-from fanfold.sweep.resend import (
+from fanfold.sweep.silence import (
     ANSWERED_SILENCE_SECONDS,
     MAX_ROUNDS,
     PLAN_SILENCE_SECONDS,

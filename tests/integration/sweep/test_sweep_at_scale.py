@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fanfold import contract, times
-from fanfold.sweep import selection
-from fanfold.sweep.selection import Oldest
+from fanfold.sweep import run_limits
+from fanfold.sweep.oldest import Oldest
 from tests.stores import SweepStage
 
 MINUTE = 60.0
@@ -72,7 +72,7 @@ def test_large_fanouts_that_one_run_cannot_read_are_not_taken_for_small_ones(
     stage: SweepStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the alarm for small posts would ring through every large event."""
-    monkeypatch.setattr(selection, "MAX_ROWS", 2)
+    monkeypatch.setattr(run_limits, "MAX_ROWS", 2)
     celebrities = [f"celebrity-{number}" for number in range(5)]
     stage.add(*celebrities, segments=64, is_sent=True)
     stage.clock.advance(10 * MINUTE)

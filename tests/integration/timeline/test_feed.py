@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fanfold import names
-from fanfold.timeline.picking import Range
+from fanfold.timeline.page_reads import Range
 from tests.service import AT, POST, Answer, System, error
 
 DAY = 24 * 60 * 60

@@ -12,7 +12,7 @@ from fanfold import names, times
 from fanfold.aws.items import binaries, number, text
 from fanfold.timeline import marks
 from fanfold.timeline.entries import Entry
-from fanfold.timeline.picking import MAX_POSTS
+from fanfold.timeline.page_reads import MAX_POSTS
 from fanfold.timeline.posts import Post
 from fanfold.timeline.unread import UnreadCount
 from proof.model.clock import START_MS

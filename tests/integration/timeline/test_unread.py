@@ -12,7 +12,7 @@ from fanfold import times
 from fanfold.contract import MAX_UNREAD
 from fanfold.ids import sort_key
 from fanfold.timeline.entries import Entry
-from fanfold.timeline.picking import MAX_LOOKED_AT
+from fanfold.timeline.page_reads import MAX_LOOKED_AT
 from tests.service import AT_MS, Answer, System, error
 
 # What a reader does, and what comes.

@@ -31,7 +31,7 @@ from fanfold.follows.relation import FOLLOWED, Follow
 from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
 from fanfold.timeline import post_cache, visibility
-from fanfold.timeline.picking import Shown
+from fanfold.timeline.page_reads import Shown
 from proof.simulation.checks import (
     alarms,
     answers,

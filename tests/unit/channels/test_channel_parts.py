@@ -13,7 +13,7 @@ from fanfold.channels.head import Channel
 from fanfold.channels.parts import Part
 from fanfold.channels.windows import MOST_WINDOWS, WINDOW, Window, Windows
 from fanfold.timeline.entries import Entry
-from fanfold.timeline.picking import Range
+from fanfold.timeline.page_reads import Range
 
 ADA = Channel("ada", version=1)
 SINCE = times.to_text(0)

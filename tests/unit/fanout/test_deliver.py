@@ -15,7 +15,7 @@ from fanfold.fanout.deliver import MAX_HOPS, Delivering, Outcome
 from fanfold.fanout.lookup import Found
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.row import COMPLETE, DELIVERING, ENDED, Fanout
-from fanfold.fanout.segments import segment_range
+from fanfold.fanout.segment_size import segment_range
 from fanfold.fanout.worker_steps import Delivery, Done, HandBack, max_stragglers_of
 from fanfold.follows import ring
 from fanfold.messages import DeliverSegment

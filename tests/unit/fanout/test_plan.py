@@ -24,7 +24,7 @@ from fanfold.fanout.row import (
     VOID_MS,
 )
 from fanfold.fanout.worker_steps import Delivery, Done, Failed, HandBack
-from fanfold.follows import density, ring
+from fanfold.follows import follower_estimate, ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import EdgePage, Read
 from fanfold.timeline.entries import Entry
@@ -75,7 +75,7 @@ class Planner(Tables):
 
     def find_with_followers(self, fanout_id: str, publisher_id: str) -> Found:
         assert publisher_id == "ada"
-        page = self.ring.page("ada", density.FIRST_READ, density.SAMPLE_EDGES)
+        page = self.ring.page("ada", follower_estimate.FIRST_READ, follower_estimate.SAMPLE_EDGES)
         return Found(self.ledger.get(fanout_id), self.post, len(self.ring.levels) - 1, page)
 
     def plan(self, *, redelivered: bool = False) -> Outcome:

@@ -9,8 +9,8 @@ import pytest
 
 from fanfold import clock
 from fanfold.errors import TooOften
-from fanfold.fanout.post_counts import PostCounts
-from fanfold.fanout.publish import NewPost, Publishing
+from fanfold.fanout.publishing.post_rate import PostCounts
+from fanfold.fanout.publishing.publish import NewPost, Publishing
 from fanfold.names import BULK, FANOUTS, POSTS, PUBLISHERS
 from fanfold.rates import Rate, spoken
 from fanfold.timeline.posts import Posts

@@ -16,7 +16,7 @@ from fanfold.errors import (
     TryLater,
     Unsent,
 )
-from fanfold.fanout.publish import (
+from fanfold.fanout.publishing.publish import (
     JOINED_MS,
     SILENT_MS,
     NewPost,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold.fanout.backlog import Resume
-from fanfold.fanout.segments import MAX_SEGMENTS
+from fanfold.fanout.segment_size import MAX_SEGMENTS
 from fanfold.fanout.worker_steps import max_stragglers_of
 from fanfold.follows import ring
 

@@ -16,7 +16,7 @@ from fanfold.aws.items import MAX_PUTS
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.batch_retries import RETRY_ENTRIES, RETRY_SHARE
 from fanfold.fanout.pacing import MAX_IN_FLIGHT, SLOWEST, Pace
-from fanfold.fanout.segments import segment_range
+from fanfold.fanout.segment_size import segment_range
 from fanfold.fanout.worker_steps import (
     MAX_STRAGGLERS,
     MAX_STRAGGLERS_PER_FANOUT,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold.fanout.segments import count_for, segment_range
+from fanfold.fanout.segment_size import count_for, segment_range
 from fanfold.follows import ring
 
 POWERS = [2**power for power in range(13)]

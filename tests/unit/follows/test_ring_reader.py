@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold.fanout.segments import segment_range
+from fanfold.fanout.segment_size import segment_range
 from fanfold.follows import ring
 from fanfold.follows.ring_reader import LOW_WATER, MAX_READS, EdgePage, Read, RingRead
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from fanfold import budgets
 from fanfold.aws.items import MAX_PUTS
 from fanfold.budgets import Budget
-from fanfold.fanout.segments import SEGMENT_FOLLOWERS, count_for
+from fanfold.fanout.segment_size import SEGMENT_FOLLOWERS, count_for
 from fanfold.settings import Settings
 
 capacities = st.integers(budgets.MIN_WRITE_CAPACITY, budgets.MAX_WRITE_CAPACITY)

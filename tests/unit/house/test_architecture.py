@@ -21,13 +21,7 @@ BOUNDS = {
         ("fanfold", "functions", "infra", "fanfold_cli", "fanfold_client"),
         31_220,
     ),
-    "the proof": (
-        (
-            "proof",
-            "tools",
-        ),
-        28_780,
-    ),
+    "the proof": (("proof", "tools"), 28_780),
     "the tests": (("tests",), 47_610),
 }
 
@@ -48,6 +42,7 @@ GROUND = tuple(
 # library, and import only each other.
 DECISIONS = (
     *(name for name in GROUND if name != "fanfold.clock"),
+    "fanfold.aws.early_messages",
     "fanfold.aws.items",
     "fanfold.aws.retries",
     "fanfold.aws.senders",
@@ -57,7 +52,7 @@ DECISIONS = (
     "fanfold.timeline.late",
     "fanfold.timeline.marks",
     "fanfold.timeline.paging",
-    "fanfold.timeline.picking",
+    "fanfold.timeline.page_reads",
     "fanfold.follows.ring",
     "fanfold.follows.ring_reader",
     "fanfold.follows.sharding",
@@ -65,11 +60,13 @@ DECISIONS = (
     "fanfold.fanout.row",
     "fanfold.fanout.backlog",
     "fanfold.fanout.pacing",
+    "fanfold.fanout.publishing.post_time",
     "fanfold.fanout.worker_steps",
     "fanfold.fanout.batch_retries",
-    "fanfold.fanout.segments",
-    "fanfold.sweep.resend",
-    "fanfold.sweep.selection",
+    "fanfold.fanout.segment_size",
+    "fanfold.sweep.oldest",
+    "fanfold.sweep.run_limits",
+    "fanfold.sweep.silence",
 )
 SHARED = tuple(f"functions.{path.stem}" for path in sorted((ROOT / "functions").glob("_[!_]*.py")))
 EXAMPLES = tuple(

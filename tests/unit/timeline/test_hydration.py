@@ -16,7 +16,7 @@ from fanfold.aws.retries import STEP
 from fanfold.errors import TryLater
 from fanfold.ids import split_sort_key
 from fanfold.timeline.entries import Entry
-from fanfold.timeline.picking import MAX_POSTS
+from fanfold.timeline.page_reads import MAX_POSTS
 from fanfold.timeline.post_cache import CACHE_RETRACTED, CACHE_SECONDS, Hydration
 from fanfold.timeline.posts import Post
 

@@ -13,8 +13,8 @@ from fanfold import cursor, times
 from fanfold.cursor import MAX_SEEN, Cursor, hashed
 from fanfold.errors import BadInput
 from fanfold.timeline import late, paging
+from fanfold.timeline.page_reads import MAX_LOOKED_AT, MAX_POSTS, MAX_QUERIES, Range, Shown, Source
 from fanfold.timeline.paging import Asked, Page, asked
-from fanfold.timeline.picking import MAX_LOOKED_AT, MAX_POSTS, MAX_QUERIES, Range, Shown, Source
 
 FLOOR, NOW = times.to_text(1_000), times.to_text(100_000)
 

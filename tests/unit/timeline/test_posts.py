@@ -10,7 +10,7 @@ from fanfold import times
 from fanfold.errors import EditOvertaken, FanfoldError, NoPost, PostRetracted, RefIdTaken
 from fanfold.names import POSTS
 from fanfold.timeline.outbox import Outbox
-from fanfold.timeline.picking import Range
+from fanfold.timeline.page_reads import Range
 from fanfold.timeline.posts import MAX_SKEW_MS, Post, Posts
 from proof.model.dynamodb.capacity import READ, Meter
 from tests.stores import client_of

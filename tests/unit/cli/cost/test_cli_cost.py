@@ -15,9 +15,9 @@ from fanfold.budgets import MAX_WRITE_CAPACITY, MIN_WRITE_CAPACITY, Budget
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
-from fanfold.fanout.post_counts import PostCounts
-from fanfold.fanout.publish import NewPost, Publishing
-from fanfold.fanout.segments import MAX_SEGMENTS, SEGMENT_FOLLOWERS, count_for, segment_range
+from fanfold.fanout.publishing.post_rate import PostCounts
+from fanfold.fanout.publishing.publish import NewPost, Publishing
+from fanfold.fanout.segment_size import MAX_SEGMENTS, SEGMENT_FOLLOWERS, count_for, segment_range
 from fanfold.follows.backfill import Backfilling, NewestPosts
 from fanfold.follows.edges import Edges
 from fanfold.follows.edges_table import EdgesTable

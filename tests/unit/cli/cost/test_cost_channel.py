@@ -9,7 +9,7 @@ from fanfold.channels.head import MOST, Head, partition_of
 from fanfold.channels.head_table import HeadTable
 from fanfold.channels.windows import WINDOW
 from fanfold.timeline.entries import Entries, Entry
-from fanfold.timeline.picking import Range
+from fanfold.timeline.page_reads import Range
 from fanfold_cli.cost.channel import (
     Units,
     head_read_units,

@@ -1,7 +1,5 @@
 """The head of the channels compared with what the ledger and the readers know of it. Pure."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Where a page's entries come from, which ones it takes, and how much it may read for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from fanfold.follows import density, ring
-from fanfold.follows.density import Estimate
+from fanfold.follows import follower_estimate, ring
 from fanfold.follows.edges_table import PAGE_EDGES, EdgesTable
+from fanfold.follows.follower_estimate import Estimate
 from fanfold.follows.ring_reader import MAX_READS, EdgePage, Read
 
 # Edges that are generated together in a long list.
@@ -107,7 +107,7 @@ class MadeUp(EdgesTable):
 def estimated(here: Ring, *, max_reads: float = math.inf) -> Estimate:
     nothing: Any = None
     followers = MadeUp(nothing, "Followers", here)
-    return density.sample(followers, "ada", here.level, max_reads=max_reads).estimate
+    return follower_estimate.sample(followers, "ada", here.level, max_reads=max_reads).estimate
 
 
 @cache

@@ -1,7 +1,5 @@
 """The records of channels in bulk, read consistently, and their repairs."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

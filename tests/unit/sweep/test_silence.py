@@ -18,8 +18,8 @@ from fanfold.fanout.row import (
     Fanout,
 )
 from fanfold.names import BULK, DELIVER, EXPRESS, PLAN, SWEEP
-from fanfold.sweep import resend
-from fanfold.sweep.resend import MAX_ASKS, MAX_ROUNDS, Remedy, orders_for, remedy_for
+from fanfold.sweep import silence
+from fanfold.sweep.silence import MAX_ASKS, MAX_ROUNDS, Remedy, orders_for, remedy_for
 
 NOW = 1_795_197_600_000
 DAY = 86_400.0
@@ -57,11 +57,11 @@ def due(fanout: Fanout, *, paused: float | None = None) -> Remedy:
 
 
 def test_the_silences_are_derived_from_the_functions_that_they_wait_for() -> None:
-    assert DELIVER.seconds < resend.ANSWERED_SILENCE_SECONDS == 90
+    assert DELIVER.seconds < silence.ANSWERED_SILENCE_SECONDS == 90
     assert BULK.visibility_seconds == EXPRESS.visibility_seconds
-    assert BULK.visibility_seconds < resend.SILENCE_SECONDS == 420
-    assert PLAN.seconds < resend.PLAN_SILENCE_SECONDS == 120
-    assert resend.QUESTION_SEGMENTS == MAX_BATCH
+    assert BULK.visibility_seconds < silence.SILENCE_SECONDS == 420
+    assert PLAN.seconds < silence.PLAN_SILENCE_SECONDS == 120
+    assert silence.QUESTION_SEGMENTS == MAX_BATCH
     assert SWEEP.seconds < 60
 
 

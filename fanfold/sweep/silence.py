@@ -7,8 +7,6 @@ messages of one group roughly keep their order. What is still silent then is los
 all that is pending: a round.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 
 from fanfold.fanout.row import QUEUED, STALLED, Fanout

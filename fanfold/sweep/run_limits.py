@@ -1,14 +1,10 @@
 """Which of the open fan-outs one run of SWEEP looks at, and how much it sends: pure decisions."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from fanfold import times
 from fanfold.fanout.row import Fanout
-from fanfold.sweep.resend import Remedy, orders_for
+from fanfold.sweep.silence import Remedy, orders_for
 
 # Rows read in one run: 10,000 read units, and about 3 s of one vCPU in boto3.
 MAX_ROWS = 10_000
@@ -59,34 +55,3 @@ def within_caps(due: Sequence[Due]) -> list[Due]:
         taken.append(each)
         sent += orders_for(*each)
     return [*ends, *plans[:MAX_PLAN_ORDERS], *taken]
-
-
-@dataclass(frozen=True)
-class Oldest:
-    """The age of the oldest open fan-out of each size, in seconds; 0 if none is open."""
-
-    small_seconds: float
-    large_seconds: float
-
-
-def oldest(keys: Iterable[Key], rows: Mapping[str, Fanout | None], *, now_ms: int) -> Oldest:
-    """Measure the oldest ones. `rows` has what was read of the ledger, None for a missing row.
-
-    A fan-out counts as large if its row says that it is in the bulk lane, or its key if the row was
-    not read. So unplanned ones count as small.
-    """
-    small = large = times.to_text(now_ms)
-    for key in keys:
-        row = rows.get(key.fanout_id)
-        if key.fanout_id in rows and (row is None or not row.is_open):
-            continue  # the index lags behind
-        since = row.accepted_at if row else key.accepted_at
-        if row.is_bulk if row else key.is_large:
-            large = min(large, since)
-        else:
-            small = min(small, since)
-    return Oldest(_seconds_since(small, now_ms), _seconds_since(large, now_ms))
-
-
-def _seconds_since(accepted_at: str, now_ms: int) -> float:
-    return (now_ms - times.to_ms(accepted_at)) / 1000

@@ -17,14 +17,16 @@ from fanfold.errors import (
     TryLater,
 )
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.post_counts import PostCounts
+from fanfold.fanout.publishing import post_time
+from fanfold.fanout.publishing.post_rate import PostCounts
 from fanfold.fanout.row import ABANDONED, VOID, Fanout
 from fanfold.ids import split_sort_key
 from fanfold.json_text import NO_BODY, Body
 from fanfold.messages import PlanFanout
 from fanfold.names import BULK
 from fanfold.rates import spoken
-from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, Posts, entries_expire_at, no_post, taken
+from fanfold.timeline.entries import entries_expire_at
+from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, Posts, no_post, taken
 
 # A repeat stores the post of a row younger than this without changing the row: its opener may be
 # about to store it, too. Far below `VOID_MS`, as PLAN may take a minute more.
@@ -81,9 +83,8 @@ class Publishing:
         _check_key(new, post)
         if not is_owed_command:
             return Published(post, command_sent=True)
-        command = PlanFanout(fanout_id=post.ref_id)
         try:
-            plan_queue.send(command.message(group=post.publisher_id))
+            plan_queue.send(PlanFanout(fanout_id=post.ref_id).message(group=post.publisher_id))
         except Exception as error:
             if not is_transient(error):
                 raise
@@ -144,13 +145,9 @@ class Publishing:
 
     def _wanted(self, new: NewPost, accepted_at: int) -> Post:
         """The post to be stored if its `ref_id` is free; raises `BadInput`."""
-        published_at = _published_ms(new, accepted_at)
-        expires_at = self._expires_at(published_at)
-        if expires_at * 1000 <= accepted_at:
-            raise BadInput(
-                f"'published_at' is more than {self.retention_days} days ago, longer than "
-                "timelines keep an entry; leave such a post out."
-            )
+        published_at = post_time.stored_ms(new.published_at, accepted_at)
+        expires_at = entries_expire_at(published_at, self.retention_days)
+        post_time.check_is_kept(expires_at, accepted_at, self.retention_days)
         return Post(
             ref_id=new.ref_id,
             publisher_id=new.publisher_id,
@@ -241,7 +238,7 @@ class Publishing:
                 f"The post '{post.ref_id}' was retracted; publish it under another Idempotency-Key."
             )
         # By both retentions, if it was changed: nobody would see the entries, or they are gone.
-        visible_until = self._expires_at(times.to_ms(post.published_at))
+        visible_until = entries_expire_at(times.to_ms(post.published_at), self.retention_days)
         if min(visible_until, post.entries_expire_at) * 1000 <= times.to_ms(wanted.accepted_at):
             raise BadInput(
                 f"The post '{post.ref_id}' has expired, and its ref_id is not free again before "
@@ -276,15 +273,12 @@ class Publishing:
             publisher_id,
             retracted_at=retracted_at,
             # From now, not from the message's time: the post may have been published after that.
-            expires_at=self._expires_at(clock.now_ms()) + OUTLIVES_SECONDS,
+            expires_at=entries_expire_at(clock.now_ms(), self.retention_days) + OUTLIVES_SECONDS,
         )
 
     def retract_own(self, ref_id: str, *, publisher_id: str, retracted_at: int) -> None:
         """The same for a post that its publisher has published; raises `NoPost` for any other."""
         self.posts.retract_own(ref_id, publisher_id, now_ms=retracted_at)
-
-    def _expires_at(self, epoch_ms: int) -> int:
-        return entries_expire_at(epoch_ms, self.retention_days)
 
 
 def _row(post: Post, lane: str) -> Fanout:
@@ -319,11 +313,6 @@ def is_repeat(new: NewPost, stored: Post) -> bool:
     Bodies are compared as JSON: the order of an object's members does not matter. A number counts
     as it is written, since readers see it so. Of an edited post, the first body counts.
     """
-    published_at = _published_ms(new, times.to_ms(stored.accepted_at))
+    published_at = post_time.stored_ms(new.published_at, times.to_ms(stored.accepted_at))
     is_same_time = published_at == times.to_ms(stored.published_at)
     return is_same_time and new.body.digest == stored.first_body_hash
-
-
-def _published_ms(new: NewPost, accepted_at: int) -> int:
-    """The time to be stored, in epoch milliseconds: never later than the acceptance."""
-    return min(times.to_ms(new.published_at), accepted_at) if new.published_at else accepted_at

@@ -1,0 +1,1 @@
+"""From a request or a message to an accepted post: its time, its rate, its row and its content."""
