@@ -28,7 +28,7 @@ DEFAULT_LIMIT: Final = 50
 # Entries above the marker that are counted: 2.5 read units, and apps show "99+" anyway.
 MAX_UNREAD: Final = 100
 
-# Two sort keys of 153 characters and 50 hashes of two bytes, in base64 after a version.
+# Two sort keys of 153 characters and 50 hashes of three bytes, in base64 after a version.
 MAX_CURSOR_CHARS: Final = 640
 MAX_IDEMPOTENCY_KEY_CHARS: Final = 256
 # Printable ASCII: HTTP does not say how a header spells any other character, so proxies differ.

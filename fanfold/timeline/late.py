@@ -7,15 +7,10 @@ low mark without one is late.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from fanfold.cursor import MAX_SEEN, Cursor, hashed
-
-# Above all keys.
-_END = "~"
 
 
 def above(keys: Sequence[str], since: str, *, is_end: bool) -> Cursor:
@@ -29,75 +24,21 @@ def above(keys: Sequence[str], since: str, *, is_end: bool) -> Cursor:
 
 
 class Match:
-    """Which keys a cursor remembers, of those above its low mark or `start`, oldest first.
+    """Which keys a cursor remembers, of those above its low mark, oldest first.
 
-    `fresh` are the others: new and late ones. `missing` are the hashes that belong to no key, each
-    with the known key that it lies below; where the keys do not reach the position (`is_cut`), they
-    may belong to keys beyond.
+    `fresh` are the others: new and late ones. `missing` are the hashes that belong to no key.
 
-    Keys and memory are both in order, so they are matched in order, and as many as can be. That
-    holds although entries go, and although late ones have the hashes of others further up or down.
     If a hash occurs more often than it is remembered, it does not say which of its keys is late:
-    all of them count as fresh. One is shown twice then, rather than one never.
+    all of them count as fresh. One is shown twice then, rather than one never. But a late key with
+    the hash of a remembered one that is not among these counts as known: one in 335,000 at most.
     """
 
-    def __init__(self, cursor: Cursor, keys: Sequence[str], start: str, *, is_cut: bool) -> None:
-        below = [(key, hashed(key)) for key in keys if key <= cursor.position]
-        unclear = Counter(each for _, each in below) - Counter(cursor.seen)
-        memory = [each for each in cursor.seen if each not in unclear]
-        pairs = _in_order(memory, below)
-        if is_cut:
-            _drop_leaps(pairs, may_begin_later=start > cursor.low)
-        known = {key for _, key in pairs}
-        self.fresh = [key for key in keys if key not in known]
-        self.missing: list[tuple[str, bytes]] = []
-        found, below_key = dict(pairs), _END
-        for place in reversed(range(len(memory))):
-            if place in found:
-                below_key = found[place]
-            else:
-                self.missing.insert(0, (below_key, memory[place]))
-
-
-def _in_order(
-    memory: Sequence[bytes], hashes: Sequence[tuple[str, bytes]]
-) -> list[tuple[int, str]]:
-    """The most places in the memory, each with a key of that hash, that are both in order.
-
-    It is the longest increasing subsequence, sought from the newest key down: of two that are as
-    long, the one of newer places is found, since the oldest entries expire first.
-    """
-    places: dict[bytes, list[int]] = {}
-    for place, each in enumerate(memory):
-        places.setdefault(each, []).append(place)
-    # For each length, the chain that leaves most places below it: its lowest place, negative so
-    # that these ascend, and the chain itself, as a place, a key and the rest.
-    ends: list[int] = []
-    chains: list[Any] = []
-    for key, each in reversed(hashes):
-        for place in places.get(each, ()):
-            length = bisect_left(ends, -place)
-            rest = chains[length - 1] if length else None
-            ends[length : length + 1] = [-place]
-            chains[length : length + 1] = [(place, key, rest)]
-    pairs = []
-    chain = chains[-1] if chains else None
-    while chain:
-        place, key, chain = chain
-        pairs.append((place, key))
-    return pairs
-
-
-def _drop_leaps(pairs: list[tuple[int, str]], *, may_begin_later: bool) -> None:
-    """Drop matches that skip as many places as they are, or more.
-
-    What they skip is rather to come than gone, and they are late keys with the hashes of others.
-    Only what lies below the range is gone: the first match may skip any number for it.
-    """
-    for at in reversed(range(1 if may_begin_later else 0, len(pairs))):
-        expected = pairs[at - 1][0] + 1 if at else 0
-        if pairs[at][0] - expected >= len(pairs) - at:
-            del pairs[at:]
+    def __init__(self, cursor: Cursor, keys: Sequence[str]) -> None:
+        remembered = Counter(cursor.seen)
+        found = Counter(hashed(key) for key in keys if key <= cursor.position)
+        too_often = found - remembered
+        self.fresh = [key for key in keys if key > cursor.position or hashed(key) in too_often]
+        self.missing = list((remembered - found).elements())
 
 
 def moved(
@@ -105,11 +46,11 @@ def moved(
     keys: Sequence[str],
     match: Match,
     looked_at: Collection[str],
-    still_missing: Sequence[tuple[str, bytes]],
+    still_missing: Sequence[bytes],
 ) -> Cursor:
     """The cursor after a page upwards that has `looked_at` some of the fresh keys, or all.
 
-    What is `still_missing` of its memory is carried on, in its place.
+    What is `still_missing` of its memory is carried on.
     """
     position = max(cursor.position, *looked_at, "")
     left = [key for key in match.fresh if key not in looked_at]
@@ -124,7 +65,5 @@ def moved(
         too_many = len(known) + len(still_missing) - MAX_SEEN
         forgotten = min(max(too_many, 0), len(below_left))
     low = below_left[forgotten - 1] if forgotten else cursor.low
-    places = [(key, 1, hashed(key)) for key in known[forgotten:]]
-    places += [(key, 0, each) for key, each in still_missing]
-    places.sort(key=lambda place: place[:2])
-    return Cursor(position, low, tuple(each for _, _, each in places[-MAX_SEEN:]))
+    seen = [*map(hashed, known[forgotten:]), *still_missing]
+    return Cursor(position, low, tuple(seen[-MAX_SEEN:]))

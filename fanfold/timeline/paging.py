@@ -204,7 +204,7 @@ class Upwards(Generic[E]):
         return self.has_more and max(self.found, default=self.start) < self._here.position
 
     def match(self) -> late.Match:
-        return late.Match(self._here, self.keys, self.start, is_cut=self.is_cut)
+        return late.Match(self._here, self.keys)
 
     def read(self, size: int) -> None:
         """Read the next entries."""

@@ -183,7 +183,7 @@ cursors = st.one_of(
     _sound_cursors(),
     st.builds(lambda text, at: text[:at], _sound_cursors(), st.integers(0, 60)),
     st.builds(lambda a, b: a[: len(a) // 2] + b[len(b) // 2 :], _sound_cursors(), _sound_cursors()),
-    st.binary(max_size=60).map(lambda raw: "2" + base64.urlsafe_b64encode(raw).decode()),
+    st.binary(max_size=60).map(lambda raw: "3" + base64.urlsafe_b64encode(raw).decode()),
     plain,
 )
 _PARAMETERS: dict[str, st.SearchStrategy[str]] = {

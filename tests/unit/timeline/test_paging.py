@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from fanfold import cursor, times
-from fanfold.cursor import MAX_SEEN, Cursor, hashed
+from fanfold.cursor import HASH_BYTES, MAX_SEEN, Cursor, hashed
 from fanfold.errors import BadInput
 from fanfold.timeline import late, paging
 from fanfold.timeline.page_reads import MAX_LOOKED_AT, MAX_POSTS, MAX_QUERIES, Range, Shown, Source
@@ -140,7 +140,7 @@ def test_the_same_holds_while_the_retention_moves_and_with_few_hashes(
     hashes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def of_few(key: str) -> bytes:
-        return (int.from_bytes(hashed(key), "big") % hashes).to_bytes(2, "big")
+        return (int.from_bytes(hashed(key), "big") % hashes).to_bytes(HASH_BYTES, "big")
 
     monkeypatch.setattr(late, "hashed", of_few)
     for seed in range(100):
@@ -242,7 +242,7 @@ def of_one_hash() -> tuple[str, str]:
     """Two keys that cannot be told apart, by bytes that a cursor remembers."""
     seen: dict[bytes, str] = {}
     for number in range(100_000):
-        each = key(20_000, number)
+        each = key(20_000, number**3)  # of close ones, all hashes differ
         other = seen.setdefault(hashed(each), each)
         if other != each:
             return other, each
@@ -262,18 +262,6 @@ def test_of_two_entries_with_one_hash_the_late_one_is_shown_and_pages_end(
         keys.keys |= new
         found, _ = keys.climb(here, limit)
         assert new <= set(found) <= {known, *new}
-
-
-@pytest.mark.parametrize("count", [9, 60])
-def test_a_late_entry_with_the_hash_of_one_beyond_the_query_is_shown(count: int) -> None:
-    high = key(29_000)
-    low = next(key(20_000, n) for n in range(10**6) if hashed(key(20_000, n)) == hashed(high))
-    keys = Keys(*(key(20_001 + each) for each in range(49)), high)
-    here = keys.page().previous
-    added = {low, *(key(20_000, f"late-{each}") for each in range(count))}
-    keys.keys |= added
-    found, _ = keys.climb(here, 1)
-    assert sorted(found) == sorted(added)
 
 
 def test_a_key_that_is_gone_is_looked_for_once_and_then_forgotten() -> None:
@@ -322,10 +310,17 @@ def test_a_first_page_remembers_the_last_entries_above_the_next_one() -> None:
 def test_a_low_mark_rises_no_further_than_below_what_is_left() -> None:
     names = [key(10_000 + each) for each in range(60)]
     here = Cursor(names[-1], FLOOR, tuple(map(hashed, names[10:])))
-    match = late.Match(here, names, here.low, is_cut=False)
+    match = late.Match(here, names)
     moved = late.moved(here, names, match, looked_at=names[:2], still_missing=[])
     assert moved.low == names[1]
-    assert late.Match(moved, names[2:], moved.low, is_cut=False).fresh == names[2:10]
+    assert late.Match(moved, names[2:]).fresh == names[2:10]
+
+
+def test_a_cursor_remembers_no_more_than_it_may_whatever_is_left() -> None:
+    names = [key(10_000 + each) for each in range(60)]
+    here = Cursor(names[-1], FLOOR, tuple(map(hashed, names[10:])))
+    moved = late.moved(here, names, late.Match(here, names), names[1:10], still_missing=[])
+    assert (moved.low, moved.seen) == (FLOOR, here.seen)
 
 
 # Where pages end
