@@ -1,7 +1,7 @@
-"""Run a command, and fail if it has used more CPU seconds than it may.
+"""Run a command, and fail if it uses more CPU seconds than allowed.
 
-CPU, not time: how busy the machine is does not matter. Processes that outlive the command, such as
-the local engine, do not count.
+CPU time does not depend on how busy the machine is. Processes that outlive the command, such as the
+local engine, do not count.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def main() -> int:
     print(f"{seconds:,.0f} CPU seconds of {limit}.", flush=True)
     if status == 0 and seconds > float(limit):
         print(
-            f"Nothing failed, but this takes too long: {seconds:,.0f} CPU seconds, and it may take "
-            f"{limit}. Find the dear tests with `pytest --durations=30`, and make them cheaper.",
+            f"Nothing failed, but this used {seconds:,.0f} CPU seconds, and {limit} are allowed. "
+            "Find the slowest tests with `pytest --durations=30`, and make them faster.",
             file=sys.stderr,
         )
         return 1

@@ -1,6 +1,6 @@
-"""`python -m tools.audit`: known faults of every locked package, and of the libcurl inside one.
+"""`python -m tools.audit`: known vulnerabilities of all locked packages, and of pycurl's libcurl.
 
-Ends with 1 if one is known, and with 2 if none is known but not all could be looked up.
+Exit code 1 if there are any; 2 if there are none, but not all packages could be checked.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def verdicts() -> Iterator[Verdict]:
 
 
 def python_lock(lock: str, what: str) -> Verdict:
-    # The lock is whole, so nothing is resolved or installed.
+    # The lock is complete, so nothing is resolved or installed.
     options = ["--no-deps", "--disable-pip", "--format", "json", "--progress-spinner", "off"]
     command = [sys.executable, "-P", "-m", "pip_audit", "--requirement", str(ROOT / lock), *options]
     return of_pip(what, *_said(command, ROOT))
 
 
 def npm_folders() -> list[Path]:
-    """The folders that have a lock of npm."""
+    """The folders with a package-lock.json."""
     found = ROOT.glob("**/package-lock.json")
     return sorted(path.parent for path in found if "node_modules" not in path.parts)
 
@@ -56,7 +56,7 @@ def npm_lock(folder: Path) -> Verdict:
 
 
 def bundled_curl() -> Verdict:
-    """pip-audit knows pycurl, and not what is in its wheel."""
+    """pip-audit knows pycurl, but not the libraries in its wheel."""
     _, version, *_ = pycurl.version_info()
     what = f"libcurl {version} (in the wheel of pycurl {metadata.version('pycurl')})"
     try:
@@ -82,7 +82,7 @@ def main() -> int:
     for each in verdicts():
         print(each.sentence, flush=True)
         found.append(each)
-    print(f"Bundled with pycurl: {pycurl.version}. SECURITY.md says who looks after these.")
+    print(f"Bundled with pycurl: {pycurl.version}. SECURITY.md says who watches these.")
     return exit_code(found)
 
 

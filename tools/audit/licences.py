@@ -1,6 +1,6 @@
-"""`python -m tools.audit.licences`: write docs/licences.md, what ships and by which licence.
+"""`python -m tools.audit.licences`: write docs/licences.md, the licences of what ships.
 
-From the metadata of the installed packages, which are those of the locks.
+They come from the metadata of the installed packages, which are those of the locks.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/licences.md"
 PIN = re.compile(r"^([a-z0-9-]+)==", re.MULTILINE)
-# Licences that ask for no more than their text beside the code.
+# Licences that require only that their text accompanies the code.
 PERMISSIVE = frozenset({"Apache-2.0", "BSD-3-Clause", "MIT", "PSF-2.0", "curl"})
-# Others that may ship, and what that means.
+# Other licences that may ship, and what they require.
 COPYLEFT = {
     "MPL-2.0": "changes to its own files must be published; nothing else is touched",
     "LGPL-3.0-or-later": "a library beside others, which anybody may exchange",
 }
-# What older metadata says in words.
+# Licences in the words of older metadata.
 IN_WORDS = {"Apache License 2.0": "Apache-2.0", "Dual License": "Apache-2.0 OR BSD-3-Clause"}
 # Licences of the libraries in pycurl's wheel, by the beginning of the file's name.
 LIBRARIES = {
@@ -54,12 +54,12 @@ class Part(NamedTuple):
 
     @property
     def is_permissive(self) -> bool:
-        """Whether one of the licences that it offers is permissive."""
+        """Whether at least one of the alternative licences is permissive."""
         return any(set(each.split(" AND ")) <= PERMISSIVE for each in self.licence.split(" OR "))
 
     @property
     def meaning(self) -> str:
-        """What to know about a licence that is not permissive; raises `KeyError` if nobody does."""
+        """What a licence that is not permissive requires; raises `KeyError` if it is unknown."""
         if self.is_permissive:
             return ""
         known = [COPYLEFT[each] for each in self.licence.split(" OR ") if each in COPYLEFT]
@@ -69,7 +69,7 @@ class Part(NamedTuple):
 
 
 def licence_of(package: str) -> str:
-    """What the package's metadata says; raises `KeyError` if that is nothing that is understood."""
+    """The licence in the package's metadata."""
     about: Any = metadata.metadata(package)
     said = about.get("License-Expression") or about.get("License")
     return IN_WORDS.get(said, str(said))
@@ -84,14 +84,14 @@ def parts(packages: list[str]) -> list[Part]:
 
 
 def bundled() -> list[str]:
-    """The libraries in the wheel of pycurl that is installed here, by the beginnings of names."""
+    """The libraries in the installed wheel of pycurl, by the beginnings of their names."""
     files = metadata.files("pycurl") or []
     libraries = (path.name for path in files if path.parent.name in ("pycurl.libs", ".dylibs"))
     return sorted({re.split(r"[-.]", name)[0] for name in libraries})
 
 
 def of_typescript() -> list[Part]:
-    """What the TypeScript client brings along at run time."""
+    """The run-time dependencies of the TypeScript client."""
     lock = json.loads((ROOT / "clients/typescript/package-lock.json").read_text())
     return [
         Part(path.removeprefix("node_modules/"), about["license"])

@@ -1,4 +1,4 @@
-"""What an answer of pip-audit, npm or curl's list of faults says, as verdicts."""
+"""Turns the output of pip-audit and npm, and curl's list of vulnerabilities, into verdicts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-# Faults that do not concern us, by their id, each with the reason.
+# Faults that do not affect Fanfold, by id, each with the reason.
 ACCEPTED: Mapping[str, str] = {}
 # The most names in one sentence.
 _NAMED = 5
@@ -40,33 +40,33 @@ def exit_code(verdicts: Iterable[Verdict]) -> int:
 
 
 def of_pip(what: str, answer: str, complaint: str) -> Verdict:
-    """The verdict on a lock, by what pip-audit wrote as JSON, and what it complained about."""
+    """The verdict on a lock, from the JSON of pip-audit (`answer`) and its stderr (`complaint`)."""
     content = _object(answer)
     if content is None:
-        return Verdict(what, unchecked=f"pip-audit could not do it: {_last(complaint)}")
+        return Verdict(what, unchecked=f"pip-audit failed: {_last(complaint)}")
     faults, skipped = [], []
     for package in content.get("dependencies", ()):
         if "skip_reason" in package:
             skipped.append(str(package["name"]))
         faults += [
             f"{package['name']} {package['version']}: {fault['id']}"
-            + (f", mended in {', '.join(fixed)}" if (fixed := fault.get("fix_versions")) else "")
+            + (f", fixed in {', '.join(fixed)}" if (fixed := fault.get("fix_versions")) else "")
             for fault in package.get("vulns", ())
             if not {fault["id"], *fault.get("aliases", ())} & ACCEPTED.keys()
         ]
     unchecked = ""
     if skipped:
         named = ", ".join(skipped[:_NAMED]) + (" and others" if len(skipped) > _NAMED else "")
-        unchecked = f"The index told nothing about {len(skipped)} packages: {named}."
+        unchecked = f"The index knows nothing about {len(skipped)} packages: {named}."
     return Verdict(what, tuple(faults), unchecked)
 
 
 def of_npm(what: str, answer: str, complaint: str) -> Verdict:
-    """The verdict on a package-lock.json, by what `npm audit --json` wrote."""
+    """The verdict on a package-lock.json, from the output of `npm audit --json`."""
     content = _object(answer)
     if content is None or "vulnerabilities" not in content:
         said = (content or {}).get("message") or _last(complaint)
-        return Verdict(what, unchecked=f"npm could not do it: {_ended(str(said))}")
+        return Verdict(what, unchecked=f"npm failed: {_ended(str(said))}")
     faults = [
         f"{name} {package.get('range', '')}: {package.get('severity', 'unknown')}, {via['url']}"
         for name, package in sorted(content["vulnerabilities"].items())
@@ -77,7 +77,7 @@ def of_npm(what: str, answer: str, complaint: str) -> Verdict:
 
 
 def of_curl(what: str, known: Iterable[Mapping[str, Any]], version: str) -> Verdict:
-    """The verdict on a libcurl of this version, by curl's own list in the format of OSV."""
+    """The verdict on a libcurl of this version, from curl's own list in OSV format."""
     faults = [
         f"{fault['id']}: {fault.get('summary', '')}"
         for fault in known

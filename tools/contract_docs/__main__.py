@@ -1,4 +1,4 @@
-"""`python -m tools.contract_docs` writes the public documents of today's contract."""
+"""`python -m tools.contract_docs` writes the public documents of the contract."""
 
 from __future__ import annotations
 

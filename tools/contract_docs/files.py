@@ -1,4 +1,4 @@
-"""The files of the documents: what each contains today."""
+"""The contents of the documents' files."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SETTINGS = "settings.md"
 
 
 def documents() -> dict[str, Any]:
-    """Today's documents by their path below `TODAY`."""
+    """The documents by path below `TODAY`."""
     schemas = {f"{SCHEMAS}/{kind}.json": each for kind, each in messages.documents().items()}
     return {OPENAPI: openapi.document(), **schemas}
 
 
 def all_texts() -> dict[Path, str]:
-    """The texts of the files that are to be written."""
+    """The texts of the files to write."""
     found = {TODAY / name: each for name, each in documents().items()} | events.examples()
     texts = {path: text(each) for path, each in found.items()}
     return {**texts, TODAY / LIMITS: limits.PAGE, TODAY / SETTINGS: settings.page()}

@@ -1,4 +1,4 @@
-"""JSON Schema of the models of `functions/_intake.py`: what is sent to the service."""
+"""JSON Schemas of the requests and messages in `functions/_intake.py`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def schema_of(model: Any, *, kind: str = "") -> Json:
     """The schema of a request, or of a message of this type. A field with a default may be null."""
     fields = {**_FIELDS, "type": {"const": kind, "type": "string"}}
     schema: Json = {"additionalProperties": False, "properties": {}}
-    if not model.__doc__.startswith(f"{model.__name__}("):  # one of its own
+    if not model.__doc__.startswith(f"{model.__name__}("):  # not the default one of a NamedTuple
         schema = {"additionalProperties": False, "description": model.__doc__, "properties": {}}
     for name in model._fields:
         field = {**fields[name], "title": name.replace("_", " ").title()}

@@ -1,4 +1,4 @@
-"""The page of limits: each number comes from the code that keeps it."""
+"""The page of limits: each number comes from the code that enforces it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fanfold.timeline import marks, page_reads, post_cache, posts
 _DAY_SECONDS = 24 * 60 * 60
 # Each was a follow, or an unfollow that counted as one.
 _TOMBSTONES = Settings.follows_per_day * (follows_table.TOMBSTONE_SECONDS // _DAY_SECONDS + 1)
-# The same where a year of retention keeps marks, and with them tombstones, for longer.
+# With a retention of a year, which keeps marks, and therefore tombstones, longer.
 _TOMBSTONES_OF_A_YEAR = Settings.follows_per_day * (365 + marks.LONGEST_DAYS + 1)
 
 

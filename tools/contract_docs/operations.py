@@ -15,7 +15,7 @@ REF_ID = "0b6f8a4c5d1e4f3a9b7c2d8e6f0a1b2c"
 ACCEPTED_AT = "2026-11-20T18:00:00.456Z"
 PUBLISHED_AT = "2026-11-20T18:00:00.123Z"
 BODY = {"title": "Hello", "price": 1.10}
-# Cursors as they look; a client never writes one.
+# Examples; clients never construct cursors.
 TIMELINE_CURSOR = "2MjAyNi0xMS0yMFQxODowMDowMC4xMjNaIzBiNmY4YTRjNWQxZTRmM2E5YjdjMmQ4ZTZmMGExYjJjCgo"
 PREVIOUS_CURSOR = (
     "2MjAyNi0xMS0yMFQxODowMDowMC4xMjNaIzBiNmY4YTRjNWQxZTRmM2E5YjdjMmQ4ZTZmMGExYjJjCjI"

@@ -41,7 +41,7 @@ def page() -> str:
 
 
 def rows(kind: type[Any]) -> list[str]:
-    """A row for each sentence of a class, about the fields above it that have none before."""
+    """A row for each string in a class body, about the fields directly above it."""
     [declared] = ast.parse(inspect.getsource(kind)).body
     assert isinstance(declared, ast.ClassDef)
     hints = get_type_hints(kind, include_extras=True)

@@ -1,7 +1,7 @@
-"""`make verify`: run every stage that has not passed for the files as they are.
+"""`make verify`: run every stage that has not passed with the current files.
 
-A stage that fails names its log, and the next ones run. Ctrl-C ends the command; started again, it
-goes on where it was. Once every stage has passed on a commit, `docs/verified.json` is written.
+A stage that fails names its log, and the others still run. After Ctrl-C, the next run continues.
+When every stage has passed on a commit, `docs/verified.json` is written.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from tools.verify.stages import LIMIT_SECONDS, SEEDS, STAGES, Stage, named
 
 ROOT = Path(__file__).resolve().parents[2]
 INTERRUPTED = 130  # the exit status of a command that Ctrl-C ended
-# How long a stage has to end by itself when it is stopped, and its keeper to end the rest.
+# After a stop: the time for a stage to end by itself, and for its keeper to end the rest.
 GRACE_SECONDS = 20.0
 KEEPER_SECONDS = 20.0
-# Two fill two cores; each may take three gigabytes.
+# Two use two cores; each may take three gigabytes.
 LANES = 2
 POLL_SECONDS = 0.1
 CLEAR_LINE = "\x1b[K"  # from the cursor to the end of the line
-# How many failures of a stage the table names.
+# The table names at most this many failures of a stage.
 NAMED = 3
-# What names a failure in a log: pytest's and the simulation's lines, make's last resort.
+# Lines about failures in a log, by pytest and the simulation.
 FAILURE = re.compile(r"^(?:(?:FAILED|ERROR) (?P<test>\S+)|(?P<seed>seed \d+: .*))", re.MULTILINE)
 
 
 @dataclass
 class _Run:
-    """A stage that runs now, in a session of its own.
+    """A running stage, in its own session.
 
-    No process outlives it on Linux, a local engine included, which has a session of its own too.
-    Elsewhere such an engine ends when its lifetime is over.
+    On Linux, no process outlives it, not even a local engine, which has its own session. Elsewhere,
+    such an engine ends after its lifetime.
     """
 
     stage: Stage
@@ -78,21 +78,19 @@ class _Run:
         return time.monotonic() - self.began
 
     def result(self, limit: float) -> Result | None:
-        """What it came to, or None while it runs; ends it after `limit` seconds."""
+        """Its result, or None while it runs; ends it after `limit` seconds."""
         said = ""
         cpu_seconds = self._reap()
         if cpu_seconds is None:
             if self.seconds < limit:
                 return None
-            said = (
-                f"It was ended after {limit / 60:.0f} minutes, in which it did not end by itself."
-            )
+            said = f"It was ended after {limit / 60:.0f} minutes."
             cpu_seconds = self.interrupt()
         text = self.log.read_text(errors="replace")
         sums = self.workshop / "sums.json"
         passed = self.process.returncode == 0 and not said
         log = self.log
-        if not passed:  # The next run of the stage has a log of its own.
+        if not passed:  # the next run of the stage writes a new log
             log = log.replace(log.with_stem(f"{log.stem}-failed-{time.strftime('%m%d-%H%M%S')}"))
         result = Result(
             self.stage.name,
@@ -109,7 +107,7 @@ class _Run:
         return result
 
     def interrupt(self) -> float:
-        """Ask all its processes to end, as Ctrl-C does, and end those that do not; CPU seconds."""
+        """Send all its processes SIGINT, then kill those that stay; return the CPU seconds."""
         for signal_number, seconds in (
             (signal.SIGINT, GRACE_SECONDS),
             (signal.SIGTERM, KEEPER_SECONDS),
@@ -125,7 +123,7 @@ class _Run:
         return 0.0
 
     def _reap(self) -> float | None:
-        """CPU seconds of the command and its children once it has ended; None before."""
+        """CPU seconds of the command and its children if it has ended; None before."""
         ended, status, used = os.wait4(self.process.pid, os.WNOHANG)
         if not ended:
             return None
@@ -144,13 +142,13 @@ def _interrupted_by(*signals: signal.Signals) -> Iterator[None]:
 
 
 def last_line(text: str) -> str:
-    """What a command said last, without pytest's frame."""
+    """The last line of a command, without pytest's frame."""
     lines = [line.strip(" =") for line in text.splitlines() if line.strip(" =")]
     return lines[-1] if lines else ""
 
 
 def failures(text: str) -> str:
-    """The first failures that a log names, or its last line."""
+    """The first failures in a log, or its last line."""
     found = list(dict.fromkeys(each["test"] or each["seed"] for each in FAILURE.finditer(text)))
     if not found:
         return last_line(text)
@@ -167,20 +165,20 @@ def verify(
     afresh: bool = False,
     lanes: int = LANES,
 ) -> list[Result]:
-    """The result of each stage for the files as they are; runs those that have not passed yet.
+    """Run the stages that have not passed with the current files; return all results.
 
-    Up to `lanes` stages run side by side. Ctrl-C and SIGTERM end them, and raise
+    Up to `lanes` stages run side by side. Ctrl-C and SIGTERM end them and raise
     `KeyboardInterrupt`.
     """
 
     def key_of(stage: Stage) -> str:
-        # Afresh each time: what is edited while stages run gets no pass.
+        # Computed again each time, so that a stage does not pass if files changed meanwhile.
         return results.key_of(stage, results.files(ROOT), seeds=seeds, day=day)
 
     def begin(stage: Stage) -> None:
         key, last = key_of(stage), kept.result(stage)
         if last and last.passed and last.key == key and not afresh:
-            print(f"{stage.name}: passed before for the same files.", flush=True)
+            print(f"{stage.name}: passed before with the same files.", flush=True)
             found[stage.name] = last
             return
         usually = f" (last time {last.seconds / 60:.0f} min)" if last else ""
@@ -222,14 +220,14 @@ def verify(
 
 
 def _has_room(stage: Stage, running: Sequence[_Run], lanes: int) -> bool:
-    """Whether a stage may begin beside those that run."""
+    """Whether a stage may begin next to those that run."""
     if stage.alone or any(run.stage.alone for run in running):
         return not running
     return len(running) < lanes
 
 
 def _show(running: Sequence[_Run], kept: Kept) -> None:
-    """Say in a terminal how long each has run, and how long it took the last time."""
+    """On a terminal, show how long each has run, and how long it took last time."""
     if not sys.stdout.isatty():
         return
     said = []
@@ -250,9 +248,9 @@ def _git(*arguments: str) -> str:
 
 
 def _write_record(found: Sequence[Result], day: str) -> str:
-    """Write `docs/verified.json` if there is no other change; returns what to say."""
+    """Write `docs/verified.json` if nothing else is uncommitted; return a sentence."""
     if _git("status", "--porcelain", "--", ".", f":!{RECORD}"):
-        return f"{RECORD} is not written: there are changes that no commit has."
+        return f"{RECORD} is not written: there are uncommitted changes."
     commit = _git("rev-parse", "HEAD")
     content = results.record(found, results.recorded(ROOT), commit=commit, day=day)
     (ROOT / RECORD).write_text(f"{json.dumps(content, indent=2)}\n")
@@ -270,7 +268,7 @@ def main() -> int:
         "stages", nargs="*", metavar="STAGE", help=f"of {', '.join(each.name for each in STAGES)}"
     )
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many new simulated worlds")
-    parser.add_argument("--afresh", action="store_true", help="run what has passed, too")
+    parser.add_argument("--afresh", action="store_true", help="also run stages that have passed")
     parser.add_argument("--lanes", type=int, default=LANES, help="how many run side by side")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     chosen = parser.parse_args()
@@ -286,7 +284,7 @@ def main() -> int:
             stages, kept, seeds=chosen.seeds, day=day, afresh=chosen.afresh, lanes=chosen.lanes
         )
     except KeyboardInterrupt:
-        print("\nInterrupted. `make verify` goes on where it was.", file=sys.stderr)
+        print("\nInterrupted. `make verify` continues.", file=sys.stderr)
         return INTERRUPTED
     if chosen.json:
         print(json.dumps([vars(result) for result in found], indent=2))
@@ -297,7 +295,7 @@ def main() -> int:
     if failed:
         print(f"verify: {', '.join(failed)} failed, in {minutes:.0f} min.")
         return 1
-    print(f"verify: {len(found)} stages passed, {minutes:.0f} min of it now.")
+    print(f"verify: {len(found)} stages passed; this run took {minutes:.0f} min.")
     if len(found) == len(STAGES):
         print(_write_record(found, day))
     return 0

@@ -1,7 +1,7 @@
-"""Run a command, and end whatever it has left when it ends: also what has a session of its own.
+"""Run a command, and end all processes that it leaves, even those with their own session.
 
-Linux makes this process the parent of each of its descendants whose own parent ends (a subreaper,
-as `tini -s` is one). Elsewhere, what has a session of its own is left alone.
+Linux makes this process the parent of descendants whose own parent ends (a subreaper, like
+`tini -s`). Elsewhere, processes with their own session are left running.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def main() -> int:
-    """0 if the command has passed, else 1. SIGINT is for the command; SIGTERM ends everything."""
+    """0 if the command passed, else 1. SIGINT is left to the command; SIGTERM ends everything."""
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if sys.platform == "linux":
         prctl = ctypes.CDLL(None).prctl
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        # For a caller that is killed, or that a second Ctrl-C ends while it waits.
+        # If the caller is killed, or ended by a second Ctrl-C, this process gets SIGTERM.
         prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     try:
         command = subprocess.Popen(sys.argv[1:])
         while True:
-            # Whichever has ended, as init does: a zombie would keep its process group alive.
+            # Reap every process, as init does: a zombie would keep its process group alive.
             ended, status = os.wait()
             if ended == command.pid:
                 command.returncode = os.waitstatus_to_exitcode(status)
@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def _end_children() -> None:
-    """End all children, and theirs, which become children as soon as their parent has ended."""
+    """Kill all children, and theirs, which become children once their parent has ended."""
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     while left := children.read_text().split() if children.exists() else []:
         for pid in map(int, left):

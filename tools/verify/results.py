@@ -1,4 +1,4 @@
-"""What a stage came to for which files, kept so that it is not run again for the same ones."""
+"""Results of stages, stored so that a stage does not run again with the same files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from tools.verify.stages import Stage
 
-# Written when all is done, so no stage may depend on it.
+# Written at the end, so no stage may depend on it.
 RECORD = "docs/verified.json"
 
 
@@ -32,7 +32,7 @@ class Result:
 
 
 def files(root: Path) -> dict[str, str]:
-    """The SHA-256 of every file of the checkout that git tracks or would, by its path."""
+    """The SHA-256 of every file that git tracks or does not ignore, by path."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=root,
@@ -49,10 +49,10 @@ def files(root: Path) -> dict[str, str]:
 
 
 def key_of(stage: Stage, hashes: Mapping[str, str], *, seeds: int, day: str) -> str:
-    """Tells two states of what a stage reads and runs from each other."""
+    """A hash of what a stage reads and runs."""
     read = {path: digest for path, digest in hashes.items() if stage.is_about(path)}
     drawn = (seeds, day) if stage.draws else ()
-    # Not the interpreter's path: two checkouts of the same files are the same.
+    # Without the interpreter's path, so that two equal checkouts have the same key.
     text = json.dumps([stage.command[1:], drawn, sorted(read.items())])
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -67,16 +67,16 @@ class Kept:
         return self.folder / f"{stage.name}.log"
 
     def workshop(self, stage: Stage, key: str) -> Path:
-        """Where a stage keeps what it has done for these files until it is interrupted."""
+        """Where a stage stores its progress with these files."""
         return self.folder / f"{stage.name}-{key[:12]}"
 
     def result(self, stage: Stage) -> Result | None:
-        """The last result of a stage, for whatever files."""
+        """The last result of a stage, with any files."""
         path = self._path(stage)
         return Result(**json.loads(path.read_text())) if path.exists() else None
 
     def keep(self, result: Result) -> None:
-        """Write a result whole or not at all."""
+        """Write a result atomically."""
         self.folder.mkdir(parents=True, exist_ok=True)
         fresh = self.folder / f"{result.stage}.new"
         fresh.write_text(json.dumps(asdict(result)))
@@ -87,13 +87,13 @@ class Kept:
 
 
 def first_seed(day: str, ends: Iterable[int]) -> int:
-    """The first of the day's worlds (`day` as 2026-11-24) after the `ends` of earlier runs."""
+    """The first seed of the day (such as 2026-11-24), after the `ends` of earlier runs."""
     of_the_day = int(day.replace("-", "")[2:]) * 100_000
     return max(of_the_day, *ends)
 
 
 def table(results: Sequence[Result]) -> str:
-    """One line a stage."""
+    """One line for each stage."""
     width = max(len(result.stage) for result in results)
     lines = [f"{'stage':{width}}  {'':6}  {'time':>7}  {'CPU s':>6}"]
     for result in results:
@@ -115,7 +115,7 @@ def recorded(root: Path) -> dict[str, Any]:
 def record(
     results: Sequence[Result], before: Mapping[str, Any], *, commit: str, day: str
 ) -> dict[str, Any]:
-    """What `docs/verified.json` says: every stage, and what all runs since the first came to."""
+    """The content of `docs/verified.json`: every stage, and the sums of all runs so far."""
     ever: dict[str, Any] = {"since": day, "end": 0, "seeds": 0, "faults": 0, "entries": 0}
     ever |= before.get("simulated", {})
     for result in results:

@@ -5,29 +5,24 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-# Every run draws as many new worlds: twenty minutes of CPU on this code.
+# New worlds in each run: twenty minutes of CPU.
 SEEDS = 4_000
-# A stage that takes longer hangs. The longest, the slow tests, takes a third of it.
+# A stage that takes longer hangs. The slowest, `slow`, takes a third of it.
 LIMIT_SECONDS = 5_400.0
 
-# What runs in a simulated world, with all that its modules import, and what decides which libraries
-# that is done with.
+# What runs in a simulated world, with all imports, and the files that determine their libraries.
 WORLD = (
-    "fanfold",
-    "fanfold_cli",
-    "fanfold_client",
-    "functions",
-    "proof/model",
-    "proof/simulation",
+    *("fanfold", "fanfold_cli", "fanfold_client", "functions"),
+    *("proof/model", "proof/simulation"),
 )
 LOCKS = ("requirements-dev.txt", "pyproject.toml")
-# What people read alone, whose links, examples and tables `make test` and `make thorough` hold, and
-# what only runs targets of the Makefile.
+# Documents, whose links, examples and tables `make test` and `make thorough` check, and files that
+# only run targets of the Makefile.
 PROSE = (".ci", ".github", "*.md")
-# What the other tests are about.
+# What only some tests use.
 MUTANTS = "proof/mutants"
 UNIT, BENCHES = ("tests/unit", MUTANTS), ("tests/bench", "proof/bench")
-# What only simulated worlds use: no bench and no other test does.
+# What only simulated worlds use, and neither benches nor other tests.
 SEEDS_ALONE = (
     "tests/simulation",
     *(f"proof/simulation/{each}" for each in ("actors", "checks", "kinds")),
@@ -38,10 +33,8 @@ SEEDS_ALONE = (
 class Stage:
     """A command that proves something, and the files and folders that it reads; none means all.
 
-    It runs none of those that it `leaves_out` (`*.md` are all that end so), so that a change there
-    is not its concern. The command may name `{seeds}` and `{start}`, the worlds of a stage that
-    draws new ones each day, and `{folder}`, where it may keep what it has done until it is
-    interrupted.
+    Files that it `leaves_out` (such as `*.md`) do not affect it. The command may contain `{seeds}`
+    and `{start}` if it draws new worlds each day, and `{folder}`, where it may store progress.
     """
 
     name: str
@@ -56,7 +49,7 @@ class Stage:
 
     @property
     def draws(self) -> bool:
-        """Whether each day has worlds of its own."""
+        """Whether it draws new worlds each day."""
         return any("{start}" in word for word in self.command)
 
 
@@ -82,8 +75,8 @@ def _python(*arguments: str) -> tuple[str, ...]:
 _DRAWN = ("--seeds", "{seeds}", "--start", "{start}")
 _KEPT = ("--keep", "{folder}", "--sums", "{folder}/sums.json")
 
-# What lint and types show comes first; then the longest, so that no long one runs alone at the end.
-# What measures speed has the machine to itself.
+# Lint and types come first, then the longest stages, so that no long one runs alone at the end. The
+# stage that measures speed has the machine to itself.
 STAGES = (
     Stage("static", _make("static")),
     Stage("test", _make("test")),
@@ -123,27 +116,14 @@ STAGES = (
         "demo",
         _make("demo-alone"),
         leaves_out=(
-            *(
-                *PROSE,
-                *SEEDS_ALONE,
-                "docs",
-                "tests",
-                MUTANTS,
-                "proof/bench",
-                "examples",
-                "clients",
-            ),
+            *(*PROSE, *SEEDS_ALONE, "docs", "tests"),
+            *(MUTANTS, "proof/bench", "examples", "clients"),
         ),
     ),
     Stage(
         "speed",
         _make("speed"),
-        leaves_out=(
-            *PROSE,
-            *SEEDS_ALONE,
-            MUTANTS,
-            *_tests("doors", "integration", "wheel"),
-        ),
+        leaves_out=(*PROSE, *SEEDS_ALONE, MUTANTS, *_tests("doors", "integration", "wheel")),
         alone=True,
     ),
 )

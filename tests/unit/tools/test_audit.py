@@ -36,17 +36,17 @@ CURL: list[dict[str, Any]] = [
         (of_pip("lock", pip(package()), ""), "lock: no fault is known.", 0),
         (
             of_pip("lock", pip(package(vulns=[FAULT])), ""),
-            "lock: 1 known.\n  wheel 1.0: PYSEC-2026-1, mended in 1.1, 2.0",
+            "lock: 1 known.\n  wheel 1.0: PYSEC-2026-1, fixed in 1.1, 2.0",
             1,
         ),
         (
             of_pip("lock", pip({"name": "wheel", "skip_reason": "not found"}), ""),
-            "lock: NOT CHECKED. The index told nothing about 1 packages: wheel.",
+            "lock: NOT CHECKED. The index knows nothing about 1 packages: wheel.",
             2,
         ),
         (
             of_pip("lock", "", "WARNING: x\nERROR: the index cannot be reached\n"),
-            "lock: NOT CHECKED. pip-audit could not do it: ERROR: the index cannot be reached.",
+            "lock: NOT CHECKED. pip-audit failed: ERROR: the index cannot be reached.",
             2,
         ),
         (of_npm("lock", '{"vulnerabilities": {}}', ""), "lock: no fault is known.", 0),
@@ -57,10 +57,10 @@ CURL: list[dict[str, Any]] = [
         ),
         (
             of_npm("lock", '{"message": "405 Method Not Allowed", "error": {}}', ""),
-            "lock: NOT CHECKED. npm could not do it: 405 Method Not Allowed.",
+            "lock: NOT CHECKED. npm failed: 405 Method Not Allowed.",
             2,
         ),
-        (of_npm("lock", "", ""), "lock: NOT CHECKED. npm could not do it: it said nothing.", 2),
+        (of_npm("lock", "", ""), "lock: NOT CHECKED. npm failed: it said nothing.", 2),
         (of_curl("libcurl", CURL, "8.23.0"), "libcurl: 1 known.\n  CURL-1: A leak", 1),
         (of_curl("libcurl", CURL, "8.24.0"), "libcurl: no fault is known.", 0),
     ],
