@@ -16,7 +16,7 @@ from proof.aws_verify import runs, script
 from proof.aws_verify.course import PATIENCE_SECONDS
 from proof.aws_verify.own_stack import OwnStack, stage_of
 
-# Hidden, so that a report is no source of the app.
+# Hidden, so that a report is not a source of the app.
 REPORTS = CHECKOUT / ".aws-verify"
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -41,8 +41,7 @@ def aws_verify(
     ] = False,
     home: HomeOption = None,
     keep: Annotated[
-        bool,
-        typer.Option("--keep", help="Keep the stack, which goes on costing money."),
+        bool, typer.Option("--keep", help="Keep the stack, which continues to cost money.")
     ] = False,
     remove: Annotated[
         bool, typer.Option("--remove", help="Only remove the stack of an earlier run.")
@@ -63,9 +62,9 @@ def aws_verify(
     ] = None,
     yes: YesOption = False,
 ) -> None:
-    """Deploy a stage of its own to AWS, publish, disturb, check every row, report, and remove it.
+    """Deploy a separate stage to AWS, publish, disturb it, check all rows, report, and remove it.
 
-    Says first what it will do and cost, and asks.
+    First says what it will do and cost, and asks.
     """
     usual = script.LOCAL_SIZES if local else script.SIZES
     chosen = sorted({*(sizes or usual), *([script.LARGE] if large else [])})

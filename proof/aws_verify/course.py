@@ -21,8 +21,8 @@ from proof.aws_verify.report import Report
 from proof.aws_verify.script import DOORS, HTTP, Script
 from proof.aws_verify.watch import SAMPLE, Sampled, await_follows
 
-# Without any progress. A message that failed comes again after six minutes, and SWEEP asks about a
-# silent fan-out after seven.
+# The longest wait without progress. A failed message is received again after six minutes, and SWEEP
+# resends a silent fan-out after seven.
 PATIENCE_SECONDS = 20 * 60.0
 
 
@@ -41,7 +41,7 @@ class Course:
         self.deployment, self.record = self.people.deployment, self.people.record
 
     def run(self, forecast: Forecast) -> None:
-        """Do all of it; the report has every result, also if this raises an error."""
+        """Do everything; the report has all results so far, even if this raises an error."""
         began = datetime.now(UTC)
         self.report.sections |= {"posts": [], "troubles": []}
         with self._timed("follow_seconds"):
@@ -66,7 +66,7 @@ class Course:
             self.report.sections["run"][name] = round(time.monotonic() - began, 1)
 
     def _follow(self) -> None:
-        """Readers follow over HTTP, everybody else by `follow.added`, as another service asks."""
+        """Readers follow over HTTP, all others by `follow.added` messages of another service."""
         self.followers, readers = self.script.followers(), self.script.readers
         for user in readers:
             for publisher in self.followers:
@@ -88,7 +88,7 @@ class Course:
             self.people.want(FOLLOWS, user, publisher, wanted)
 
     def _publish(self) -> None:
-        """One post of each publisher by each door, one after the other, each asked for twice."""
+        """Publish a post of each publisher over HTTP and by the queue, each requested twice."""
         for size in self.script.sizes:
             for door in DOORS:
                 watched = self._watched(size, door)
@@ -136,7 +136,7 @@ class Course:
             self.record.follows[pair].append(Request(False, begun, time.time()))
 
     def _disturb(self) -> None:
-        """Publish while something is switched off or throttled, and see that it arrives then."""
+        """Publish while something is switched off or throttled, and check that it arrives later."""
         for trouble in troubles.of(self.deployment):
             if trouble.not_here:
                 self.report.skip(f"publishing while {trouble.what}", trouble.not_here)
@@ -154,8 +154,8 @@ class Course:
                 )
 
     def _check_rows(self) -> int:
-        """Hold every row to the record; returns how many are expected."""
-        # The engine's tables hold the rows of earlier runs and of others, too.
+        """Compare every row with the record; return how many are expected."""
+        # The engine's tables also hold rows of earlier runs and other users.
         is_shared = self.deployment.is_local
         sent = sum(len(self.followers[post.publisher]) for post in self.record.posts.values())
         verdict = judge(
@@ -172,7 +172,7 @@ class Course:
         return verdict.expected
 
     def _check_timelines(self) -> None:
-        """Read the timelines of those who can sign in, and of a publisher who follows nobody."""
+        """Read the timelines of users who can sign in, and of a publisher who follows nobody."""
         users = [*self.script.readers, self.script.publisher(min(self.script.sizes))]
         with failing_with("A timeline cannot be read", Failed):
             readings = [self.people.read(user, hydrate=True) for user in users]

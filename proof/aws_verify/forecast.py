@@ -1,4 +1,4 @@
-"""What a run costs: the forecast of `fanfold cost` for its publishes, and the rest beside them."""
+"""What a run costs: the estimates of `fanfold cost` for its publishes, and all other costs."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from proof.aws_verify.script import DOORS, READERS, Script
 
 HOURS_PER_MONTH = 730
 
-# A message may come twice, and what was written is then written again.
+# A message may be received twice, and everything is then written again.
 MARGIN = 2
 
 # docs/data-model.md: a transaction of two rows, and an edge; then what PLAN and RELATE read.
@@ -30,22 +30,22 @@ FOLLOW_WRITES = 5
 FOLLOW_READS = 6
 # Sent, received and deleted, by PLAN and again by RELATE; sending is by ten at a time.
 FOLLOW_SQS_REQUESTS = 3
-# Of PLAN and RELATE, in GB-seconds: each handles about 55 a second in 512 MB.
+# For PLAN and RELATE, in GB-seconds: each handles about 55 follows a second in 512 MB.
 FOLLOW_GB_SECONDS = 2 * 0.5 / 55
-# Post, ledger, lanes, dead letters and polls, beside its segments.
+# Post, ledger, lanes, dead letters and polls, besides its segments.
 PUBLISH_SQS_REQUESTS = 20
-# An item that a check reads: 4 KB are a read unit, and none of these rows is over 200 bytes.
+# Rows that a check reads: a read unit is 4 KB, and each row has at most 200 bytes.
 ROWS_PER_READ = 20
-# The edges are counted every few seconds while follows are under way.
+# The edges are counted every few seconds while follows arrive.
 EDGE_CHECKS = 150
-# The sample of followers whose entries are looked for, several times a second.
+# The entries of a sample of followers are looked up several times a second.
 SAMPLE_READS = 50_000
 HTTP_REQUESTS = 5_000
 LOG_BYTES_PER_REQUEST = 1_000
 # Our own metrics.
 METRICS = 15
 METRICS_READ = 5_000
-# The hours for which the stage is there, at most: every wait of a run is bounded.
+# The longest lifetime of the stage: every wait of a run is bounded.
 HOURS = 4
 SWEEP_GB_SECONDS_PER_HOUR = 60 * 2 * 1.77
 
@@ -58,7 +58,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the run writes and costs if nothing comes twice; `at_most` allows for twice that."""
+    """What the run writes and costs without duplicates; `at_most` is twice that."""
 
     entries: int
     follows: int
@@ -79,7 +79,7 @@ class Forecast:
 
 
 def forecast(script: Script, *, troubles: int) -> Forecast:
-    """The forecast of a run with so many troubles, from the sizes alone."""
+    """The forecast of a run with this number of troubles."""
     budget, memory_mb = Budget.of(DEFAULT_WRITE_CAPACITY), WRITER_MEMORY_MB[LIBCURL]
     audiences = [*script.sizes] * len(DOORS) + script.troubled * troubles
     posts = [Publish.to(size, budget, memory_mb=memory_mb) for size in audiences]

@@ -1,4 +1,4 @@
-"""What CloudWatch has counted during a run: units, throttles, errors, and their price."""
+"""Reads what CloudWatch counted during a run: units, throttles and errors; and their price."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from proof.aws_verify.own_stack import resources
 # Metrics of a minute come one to five minutes later, and not all at once.
 PATIENCE_SECONDS = 15 * 60.0
 POLL_SECONDS = 30.0
-# So many times in a row without a change, and CloudWatch is believed to have told all.
+# CloudWatch is taken to be complete after this many reads without a change.
 STEADY_LOOKS = 3
 PERIOD_SECONDS = 60
 # CloudWatch's limit of GetMetricData.
@@ -77,9 +77,9 @@ def _functions(deployment: Deployment, stack: str) -> Iterator[tuple[str, Mappin
 def read(
     deployment: Deployment, asked: list[Query], *, began: datetime, rows: int
 ) -> tuple[Sums, bool]:
-    """Wait until CloudWatch has counted the writes of so many rows and counts no more.
+    """Wait until CloudWatch has counted the writes of these rows and its counts no longer change.
 
-    Returns the sums, and whether they are complete; after a quarter of an hour they may not be.
+    Returns the sums, and whether they are complete; after 15 minutes, this gives up.
     """
     cloudwatch = deployment.client("cloudwatch")
     end, steady, before = time.monotonic() + PATIENCE_SECONDS, 0, Sums()
@@ -88,7 +88,7 @@ def read(
             sums = _sums(cloudwatch, asked, began)
             counted = sums.get((names.TIMELINES.name, WRITES), 0.0)
             bar.reach(min(rows, round(counted)))
-            # SWEEP runs each minute, so only what publishes cost comes to rest.
+            # SWEEP runs each minute, so only the writes of publishes stop changing.
             resting = {key: value for key, value in sums.items() if key[1] == WRITES}
             steady = steady + 1 if resting == before else 1
             before = resting
@@ -100,7 +100,7 @@ def read(
 
 
 def fills_what_never_was(deployment: Deployment, known: Query, *, began: datetime) -> bool:
-    """Whether FILL makes 0 of a metric that never was: if not, no alarm on a sum with one rings."""
+    """Whether FILL turns a metric without data into 0; alarms on sums of metrics rely on it."""
     answer = deployment.client("cloudwatch").get_metric_data(
         MetricDataQueries=[
             {"Id": "known", "ReturnData": False, **_sum(known)},
@@ -153,7 +153,7 @@ def _sums(cloudwatch: Any, asked: list[Query], began: datetime) -> Sums:
 
 
 def result(sums: Sums, memory: Mapping[str, int]) -> dict[str, Any]:
-    """For the report: by table and function, and the price of what was counted."""
+    """For the report: counts by table and function, and their price."""
     tables: dict[str, dict[str, float]] = {}
     functions: dict[str, dict[str, float]] = {}
     for (what, metric), value in sorted(sums.items()):

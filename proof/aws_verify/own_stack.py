@@ -1,4 +1,4 @@
-"""The stack of a run: made, recognised, and removed; no other stack is ever touched."""
+"""The stack of a run: creates, recognizes and removes it, and never touches another."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from fanfold_cli.terminal import ExpectedError, counted, failing_with, say
 
 # Stage and stack: `verify` is Fanfold-verify, `verify-anna` is Fanfold-verify-anna.
 STACK_NAME = re.compile(r"Fanfold-(verify(?:-[a-z0-9]{1,20})?)")
-# The tag that tells our stacks from all others; its value is the run that made it.
+# The tag of our stacks; its value is the run that created the stack.
 TAG = "fanfold-aws-verify"
 
 GONE = "DELETE_COMPLETE"
@@ -31,7 +31,7 @@ GONE = "DELETE_COMPLETE"
 DEPLOY_SECONDS = 30 * 60.0
 REMOVE_SECONDS = 30 * 60.0
 SYNTH_SECONDS = 300.0
-# For CDK to end after it was told to.
+# For CDK to end after a signal.
 STOP_SECONDS = 15.0
 POLL_SECONDS = 3.0
 OUTPUT_TAIL_LINES = 30
@@ -43,8 +43,8 @@ def stage_of(name: str) -> str:
     if match is None:
         raise ExpectedError(
             f"'{name}' is no stack of this command: name it Fanfold-verify, or Fanfold-verify-NAME "
-            "with up to 20 lower-case letters and digits. It deploys, disturbs and deletes that "
-            "stack, and never another."
+            "with up to 20 lower-case letters and digits. It deploys, disturbs and deletes only "
+            "that stack."
         )
     return match[1]
 
@@ -55,7 +55,7 @@ class Found:
 
     id: str
     status: str
-    run: str  # that made it
+    run: str  # that created it
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class OwnStack:
     cloudformation: Any
 
     def find(self) -> Found | None:
-        """The stack, if it exists; raises `ExpectedError` if a run has not made it."""
+        """The stack, if it exists; raises `ExpectedError` if no run of this command created it."""
         with failing_with(f"The stack {self.name} cannot be read"):
             try:
                 found = self.cloudformation.describe_stacks(StackName=self.name)["Stacks"][0]
@@ -83,34 +83,34 @@ class OwnStack:
         return Found(found["StackId"], found["StackStatus"], tags[TAG])
 
     def refuse_another(self) -> None:
-        """Raise `ExpectedError` if there is such a stack already: its run may be under way."""
+        """Raise `ExpectedError` if the stack exists already: another run may be using it."""
         if found := self.find():
             raise ExpectedError(
                 f"The stack {self.name} ({found.status}) exists: the run {found.run} made it, and "
-                f"may be under way. Choose another name; or, if it is over, `{self.command}`."
+                f"may still be going. Choose another name; or, if it is over, `{self.command}`."
             )
 
     def deploy(
         self, directory: Path, *, region: str, run: str, concurrency: int | None
     ) -> Deployment:
-        """Synthesize and deploy; `directory` keeps the assembly and CDK's log.
+        """Synthesize and deploy; `directory` gets the assembly and CDK's log.
 
-        `concurrency` is how many of the account's concurrent executions the stage may take.
+        `concurrency` is the account's concurrency that the stage may take.
         """
         executable = find_executable(CHECKOUT)
         assembly, log = directory / "cdk.out", directory / "cdk-deploy.log"
         say("Synthesizing the stage.")
         synthesize(stage_of(self.name), concurrency, assembly)
-        # Another run may have begun meanwhile, and CDK would update its stack.
+        # If another run has begun meanwhile, CDK would update its stack.
         self.refuse_another()
         (stack,) = [each for each in read_stacks(assembly) if each.name == self.name]
-        # Direct, because the stack must carry its tag from the first moment: one that is left by a
-        # change set alone would have none.
+        # Direct, because the stack must have its tag from the beginning: a stack that only a change
+        # set has created has none.
         how = ("--method", "direct", "--require-approval", "never", "--progress", "events")
         who = ("--tags", f"{TAG}={run}", "--no-notices", "--no-color", "--no-version-reporting")
         command = [executable, "deploy", self.name, "--app", str(assembly), *how, *who]
         with log.open("wb") as out:
-            # In a session of its own: Ctrl-C is for us, who end CDK and then remove the stack.
+            # In its own session, so that Ctrl-C reaches only us: we end CDK and remove the stack.
             deploying = subprocess.Popen(
                 command,
                 cwd=directory,
@@ -163,7 +163,7 @@ class OwnStack:
         total = len(self._statuses(found.id))
         with progress_bar("Removing", total=total, unit="resources") as bar:
             while True:
-                # By its id: a stack that is gone cannot be found by its name.
+                # By id, because a deleted stack cannot be found by name.
                 with failing_with(said):
                     described = self.cloudformation.describe_stacks(StackName=found.id)
                 status = described["Stacks"][0]["StackStatus"]
@@ -182,11 +182,11 @@ class OwnStack:
 
     @property
     def command(self) -> str:
-        """What removes this stack."""
+        """The command that removes this stack."""
         return f"make aws-verify STACK={self.name} REMOVE=1"
 
     def _statuses(self, stack: str) -> dict[str, str]:
-        """The state of each resource by logical id; none if the stack cannot be read."""
+        """The state of each resource by logical id; empty if the stack cannot be read."""
         try:
             return {
                 resource["LogicalResourceId"]: resource["ResourceStatus"]
@@ -203,9 +203,9 @@ def resources(cloudformation: Any, stack: str) -> Iterator[Mapping[str, Any]]:
 
 
 def synthesize(stage: str, concurrency: int | None, assembly: Path) -> None:
-    """Synthesize the stage with the feature flags of cdk.json and no other value of it.
+    """Synthesize the stage with only the feature flags of cdk.json.
 
-    What cdk.json says about another stage, such as its issuer, does not concern this one.
+    Its other values, such as an issuer, are for other stages.
     """
     context = json.loads((CHECKOUT / "cdk.json").read_text())["context"]
     chosen = {name: value for name, value in context.items() if "@" in name or ":" in name}
@@ -215,11 +215,7 @@ def synthesize(stage: str, concurrency: int | None, assembly: Path) -> None:
     done = subprocess.run(
         [sys.executable, "app.py"],
         cwd=CHECKOUT,
-        env={
-            **os.environ,
-            "CDK_OUTDIR": str(assembly),
-            "CDK_CONTEXT_JSON": json.dumps(chosen),
-        },
+        env={**os.environ, "CDK_OUTDIR": str(assembly), "CDK_CONTEXT_JSON": json.dumps(chosen)},
         capture_output=True,
         text=True,
         timeout=SYNTH_SECONDS,

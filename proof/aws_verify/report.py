@@ -1,4 +1,4 @@
-"""The report of a run, as JSON and Markdown, without anything that names an account or a secret."""
+"""The report of a run, as JSON and Markdown, without account numbers and secrets."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# What an error of AWS, or of a library, may hold.
+# What errors of AWS or libraries may contain.
 _SECRETS = (
     (re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]*"), "[token]"),
     (re.compile(r"\barn:[\w-]+:[^\s\"',)]+"), "[arn]"),
@@ -26,7 +26,7 @@ _SECRETS = (
 
 @dataclass
 class Report:
-    """Sections by name; what failed, in sentences; and what was skipped, and why."""
+    """Sections by name, failures as sentences, and what was skipped with the reason."""
 
     sections: dict[str, Any]
     failures: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Report:
         return whole
 
     def write(self, directory: Path, name: str) -> tuple[Path, Path]:
-        """Write NAME.json and NAME.md, over those of the same name."""
+        """Write NAME.json and NAME.md; existing files are overwritten."""
         directory.mkdir(parents=True, exist_ok=True)
         content = self.content()
         as_json, as_text = directory / f"{name}.json", directory / f"{name}.md"
@@ -61,7 +61,7 @@ class Report:
 
 
 def scrubbed(value: Any) -> Any:
-    """The same value, in all of whose texts secrets and addresses are replaced."""
+    """The value, with secrets and addresses replaced in all its strings."""
     if isinstance(value, str):
         for pattern, name in _SECRETS:
             value = pattern.sub(name, value)

@@ -1,4 +1,4 @@
-"""A run from the question to the report: on a stack of its own on AWS, or on the local engine."""
+"""A run, from the question to the report: on a separate stack on AWS, or on the local engine."""
 
 import os
 import secrets
@@ -23,14 +23,7 @@ from fanfold_cli.console.opening import ended_by_signals
 from fanfold_cli.local.home import CHECKOUT
 from fanfold_cli.run.people import People
 from fanfold_cli.stack import Deployment
-from fanfold_cli.terminal import (
-    INTERRUPTED,
-    ExpectedError,
-    ask,
-    counted,
-    print_result,
-    say,
-)
+from fanfold_cli.terminal import INTERRUPTED, ExpectedError, ask, counted, print_result, say
 from proof.aws_verify import troubles
 from proof.aws_verify.course import Course
 from proof.aws_verify.forecast import Forecast, forecast
@@ -41,21 +34,21 @@ from proof.aws_verify.script import LARGE, Script
 # Errors that stop a run, which must still end in a report and a removal.
 EXPECTED = (ExpectedError, FanfoldError, ClientError, BotoCoreError)
 WAS_INTERRUPTED = "The run was interrupted."
-# What a forecast counts, beside the costs.
+# The counts of a forecast.
 COUNTS = ("entries", "follows", "posts", "write_units")
-# What answers the question where nobody can be asked.
+# The answer to the question if there is no terminal.
 ANSWER = "YES=1 (--yes without make)"
 
 
 @dataclass(frozen=True)
 class Run:
-    """What the user has asked for; times in seconds."""
+    """The options of a run; times in seconds."""
 
     sizes: tuple[int, ...]
     to: Path  # the directory of the report
-    hold: float  # how long each trouble lasts
-    patience: float  # for how long nothing may progress
-    concurrency: int | None  # of the account's executions, what the stage may take
+    hold: float  # the duration of each trouble
+    patience: float  # the longest wait without progress
+    concurrency: int | None  # of the account, that the stage may take
     keep: bool
     yes: bool
 
@@ -74,17 +67,14 @@ class Run:
                     facts = report.sections["run"]
                     began = time.monotonic()
                     deployed = own.deploy(
-                        Path(work),
-                        region=region,
-                        run=run,
-                        concurrency=self.concurrency,
+                        Path(work), region=region, run=run, concurrency=self.concurrency
                     )
                     facts["deploy_seconds"] = round(time.monotonic() - began, 1)
                     self._course(deployed, script, report, own.name).run(expected)
             finally:
                 go_on_unheard()
                 try:
-                    # Before the stack goes, so that nothing which follows can lose it.
+                    # Before the removal, so that the report is not lost.
                     _save(report, self.to, name)
                 finally:
                     report.sections["end"] = (
@@ -96,7 +86,7 @@ class Run:
         _exit(report)
 
     def locally(self, deployment: Deployment) -> None:
-        """Run on the engine's own stack, which stays, and report."""
+        """Run on the engine's own stack, which remains, and report."""
         script = Script(_tag(), self.sizes)
         possible = [each for each in troubles.LOCALLY if not each.not_here]
         expected = forecast(script, troubles=len(possible))
@@ -122,7 +112,7 @@ class Run:
 
 
 def remove(own: OwnStack, place: str, *, yes: bool) -> None:
-    """Remove what an earlier run has left, after asking."""
+    """Remove what an earlier run has left; asks first."""
     left = own.find()
     if left is None:
         print_result(f"There is no stack {own.name}.")
@@ -136,17 +126,17 @@ def remove(own: OwnStack, place: str, *, yes: bool) -> None:
 def intention(stack: str, region: str, script: Script, expected: Forecast, *, keep: bool) -> str:
     """What a run will do and cost, for the question."""
     lines = "\n".join(f"  {line.what}: about ${line.dollars:,.2f}" for line in expected.lines)
-    end = "It stays afterwards, and goes on costing money." if keep else "It is removed afterwards."
+    end = "It remains, and continues to cost money." if keep else "It is removed afterwards."
     hours = "two hours" if LARGE in script.sizes else "an hour"
     return (
-        f"This deploys the stack {stack}, a stage of its own, to AWS ({region}), and touches no "
-        f"other stack. {end}\n"
+        f"This deploys the stack {stack} to AWS ({region}), and touches no other stack. "
+        f"{end}\n"
         f"It makes {counted(expected.follows, 'follow')}, publishes "
         f"{counted(expected.posts, 'post')} to {_listed(script.sizes)} followers "
         f"({counted(expected.entries, 'entry', 'entries')}), and disturbs some deliveries. That "
         f"takes about {hours}.\n"
         f"It costs at most ${expected.at_most:,.2f}, by the list prices of us-east-1 of November "
-        "2026 without free tiers: twice what is expected, because a message may come twice.\n"
+        "2026 without free tiers: twice the expected cost, because a message may come twice.\n"
         f"{lines}"
     )
 
@@ -173,26 +163,26 @@ def _tear_down(own: OwnStack, run: str, report: Report) -> dict[str, Any]:
 
 
 def _signals() -> AbstractContextManager[None]:
-    """Any of them ends the run as Ctrl-C does, so that the stack is removed, heard or unheard."""
+    """End the run at these signals as at Ctrl-C, so that the stack is removed."""
     return ended_by_signals(first=go_on_unheard)
 
 
 def go_on_unheard() -> None:
-    """Say the rest to nobody if the terminal, or who reads the pipe, is gone.
+    """Discard further output if the terminal or the reader of the pipe is gone.
 
-    The next sentence would fail otherwise, and the stack would stay.
+    Otherwise the next sentence would fail, and the stack would stay.
     """
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):  # It is no file.
+        with suppress(OSError):  # it is not a file
             looked = select.poll()
-            looked.register(stream.fileno(), 0)  # tells nothing but that it is broken
+            looked.register(stream.fileno(), 0)  # reports only that it is broken
             if looked.poll(0):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @contextmanager
 def _reporting(report: Report) -> Iterator[None]:
-    """Whatever stops the run is in the report, and ends nothing else."""
+    """Put whatever stops the run into the report instead of raising it."""
     try:
         yield
     except KeyboardInterrupt:
@@ -202,13 +192,13 @@ def _reporting(report: Report) -> Iterator[None]:
         reason = f"{error} {error.__cause__ or ''}".rstrip()
         report.failures.append(f"The run stopped: {reason}")
         say(f"FAILED: {reason}")
-    except BaseException as error:  # a SystemExit too, by which a progress bar ends without pipe
-        report.failures.append(f"The run stopped by a fault of its own: {error!r}")
+    except BaseException as error:  # even SystemExit, which a progress bar raises on a broken pipe
+        report.failures.append(f"The run stopped because of a bug: {error!r}")
         raise
 
 
 def report_of(script: Script, expected: Forecast, *, where: str, is_local: bool) -> Report:
-    """The report of a run that begins; on the local engine it costs nothing."""
+    """A new report, with the forecast; on the local engine, a run costs nothing."""
     counts = {name: getattr(expected, name) for name in COUNTS}
     costs = {
         "dynamodb_dollars": expected.dynamodb_dollars,
@@ -241,7 +231,7 @@ def _commit() -> str:
 
 
 def _save(report: Report, to: Path, name: str) -> None:
-    """Write the report; a disk that is full must not keep the stack from being removed."""
+    """Write the report; a full disk must not prevent the removal of the stack."""
     try:
         as_json, as_text = report.write(to, name)
     except OSError as error:
@@ -263,7 +253,7 @@ def _exit(report: Report) -> None:
 
 
 def run_of(began: str, tag: str) -> str:
-    """What names a run: two may begin in the same second."""
+    """The name of a run; two may begin in the same second."""
     return f"{began} {tag}"
 
 

@@ -14,7 +14,7 @@ MOST = 1_000_000
 
 # The first followers of all publishers can sign in: they follow, unfollow and read over HTTP.
 READERS = 4
-# Publishers with more followers do not publish while something is switched off or throttled.
+# Publishers with more followers do not publish during a trouble.
 MOST_TROUBLED = 10_000
 
 HTTP = "HTTP"
@@ -24,7 +24,7 @@ DOORS = (HTTP, QUEUE)
 
 @dataclass(frozen=True)
 class Script:
-    """Every id begins with `tag`, so that a run can be told from all else in the same tables."""
+    """Every id begins with `tag`, which distinguishes the run from all else in the tables."""
 
     tag: str
     sizes: Sequence[int]
@@ -41,7 +41,7 @@ class Script:
 
     @property
     def readers(self) -> list[str]:
-        """The users that can sign in."""
+        """The users who can sign in."""
         return [self.user(number) for number in range(min(READERS, *self.sizes))]
 
     @property
@@ -51,7 +51,7 @@ class Script:
 
     @property
     def troubled(self) -> list[int]:
-        """The sizes of the publishers that post while something is in trouble."""
+        """The sizes of the publishers that post during each trouble."""
         small = [size for size in self.sizes if size <= MOST_TROUBLED]
         return sorted({min(small), max(small)}) if small else [min(self.sizes)]
 

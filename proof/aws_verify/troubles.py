@@ -1,4 +1,4 @@
-"""What a run switches off or throttles for a while, and puts back whatever happens."""
+"""What a run switches off or throttles for a while, and restores in any case."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,12 +13,12 @@ from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import ExpectedError
 
-# A table or a function takes some seconds to change, rarely minutes.
+# A change of a table or a function takes seconds, rarely minutes.
 CHANGE_SECONDS = 300.0
 POLL_SECONDS = 1.0
 # Write units a second: 10,000 entries take three minutes.
 LOW_WRITE_UNITS = 50
-# DynamoDB's word for no maximum.
+# DynamoDB's value for no maximum.
 NO_MAXIMUM = -1
 NOWHERE = "functions.nowhere.handler"
 
@@ -43,7 +43,7 @@ def deliveries_paused(deployment: Deployment) -> Iterator[None]:
 
 @contextmanager
 def writers_crashing(deployment: Deployment) -> Iterator[None]:
-    """Every run of PLAN or DELIVER that begins ends at once with an error: a broken deploy."""
+    """Every run of PLAN or DELIVER fails at its start, as after a broken deploy."""
     with _each_writer(deployment, _crashing):
         yield
 
@@ -75,7 +75,7 @@ def _crashing(client: Any, function: str) -> Iterator[None]:
 
 @contextmanager
 def writers_forbidden(deployment: Deployment) -> Iterator[None]:
-    """Lambda refuses every run of PLAN and DELIVER: no concurrent execution is left for them."""
+    """Lambda refuses every run of PLAN and DELIVER: their reserved concurrency is 0."""
     with _each_writer(deployment, _forbidden):
         yield
 
@@ -127,7 +127,7 @@ ON_AWS = (
         f"the timelines table takes at most {LOW_WRITE_UNITS} writes a second", timelines_throttled
     ),
 )
-# The engine takes these two settings and does nothing by them.
+# The engine accepts these two settings, but ignores them.
 LOCALLY = (
     *ON_AWS[:2],
     Trouble(ON_AWS[2].what, writers_forbidden, "the local engine ignores reserved concurrency"),
@@ -140,7 +140,7 @@ def of(deployment: Deployment) -> tuple[Trouble, ...]:
 
 
 def hold(seconds: float) -> None:
-    """Wait for so long, with a bar."""
+    """Wait this long, with a progress bar."""
     end = time.monotonic() + seconds
     with progress_bar("Holding", total=round(seconds), unit="seconds") as bar:
         while (left := end - time.monotonic()) > 0:
@@ -153,7 +153,7 @@ def hold(seconds: float) -> None:
 def _each_writer(
     deployment: Deployment, trouble: Callable[[Any, str], AbstractContextManager[None]]
 ) -> Iterator[None]:
-    """Trouble for both functions that write the entries of posts: PLAN, and DELIVER."""
+    """Change both functions that write entries of posts, PLAN and DELIVER, and restore them."""
     client = deployment.client("lambda")
     with ExitStack() as troubled:
         for queue in (names.PUBLISH, names.EXPRESS):

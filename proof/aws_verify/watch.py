@@ -1,4 +1,4 @@
-"""Watches follows and posts arrive in the tables, and measures when entries were there."""
+"""Waits until follows and posts are in the tables, and measures when entries arrived."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fanfold_cli.run.watch import Watched
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import ExpectedError
 
-# Followers of a post whose entries are looked for all the time.
+# Followers of a post whose entries are looked up all the time.
 SAMPLE = 200
 # DynamoDB's limit of BatchGetItem.
 MAX_KEYS = 100
@@ -28,7 +28,7 @@ MAX_KEYS = 100
 
 @dataclass
 class Sampled(Watched):
-    """A post, whose entries in the timelines of some followers are looked for."""
+    """A post whose entries in the timelines of some followers are looked up."""
 
     missing: list[tuple[str, str]] = field(default_factory=list)  # keys of the sample
     lags: list[float] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Sampled(Watched):
         return not self.missing and self.post.is_complete
 
     def look(self, people: People) -> int:
-        """Note which entries of the sample are there now; returns how many are new."""
+        """Note which entries of the sample have arrived; return how many are new."""
         there = present(people.deployment, self.missing)
         self.lags += [clock.monotonic() - self.began] * len(there)
         self.missing = [key for key in self.missing if key not in there]
@@ -58,7 +58,7 @@ class Sampled(Watched):
         return new
 
     def result(self) -> dict[str, Any]:
-        """For the report; times in seconds, and None where something has not arrived."""
+        """For the report; times in seconds, or None for what has not arrived."""
         return {
             "followers": self.followers,
             "sampled": len(self.lags) + len(self.missing),
@@ -80,7 +80,7 @@ class Sampled(Watched):
 def await_follows(people: People, wanted: Mapping[str, frozenset[str]], *, patience: float) -> None:
     """Wait until the edges of these publishers are exactly these followers.
 
-    Raises `ExpectedError` when nothing has progressed for so many seconds.
+    Raises `ExpectedError` after `patience` seconds without progress.
     """
     total = sum(map(len, wanted.values()))
     best, waited = -1, IdleTimeout(patience)
@@ -99,21 +99,21 @@ def await_follows(people: People, wanted: Mapping[str, frozenset[str]], *, patie
                 waited.progressed()
             elif waited.is_over():
                 raise ExpectedError(
-                    f"{right:,} of {total:,} follows have arrived and {surplus:,} are too many, "
-                    f"and nothing has changed for {patience / 60:.0f} minutes."
+                    f"{right:,} of {total:,} follows have arrived and {surplus:,} are too many; "
+                    f"nothing has changed for {patience / 60:.0f} minutes."
                 )
-            # A look at a large table takes a while and costs: a tenth of the time is enough.
+            # Reading a large table takes time and money, so it takes at most a tenth of the time.
             clock.sleep(max(1.0, 9 * (clock.monotonic() - began)))
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """The smallest value that at least so many percent of the values do not exceed."""
+    """The smallest value that at least `percent` % of the values do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]
 
 
 def followers(deployment: Deployment, publishers: Collection[str]) -> dict[str, frozenset[str]]:
-    """The followers of these publishers by the edges, which deliveries read."""
+    """The followers of these publishers, from the edges that deliveries read."""
     found: dict[str, set[str]] = defaultdict(set)
     for page in scan(deployment, deployment.settings().followers_table, "shard_id, edge"):
         for item in page:
@@ -132,7 +132,7 @@ def present(deployment: Deployment, keys: Sequence[tuple[str, str]]) -> set[tupl
             {"user_id": {"S": user}, "sort_key": {"S": key}}
             for user, key in keys[start : start + MAX_KEYS]
         ]
-        # What stays unprocessed is asked for again by the next call.
+        # The next call asks for unprocessed keys again.
         answer = client.batch_get_item(
             RequestItems={
                 table: {

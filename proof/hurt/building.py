@@ -1,4 +1,4 @@
-"""Sets the stage of `fanfold demo --hurt` up, and takes all of it down."""
+"""Sets up the stage of `fanfold demo --hurt`, and removes it."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from proof.model.endpoint import forwarding_to, serving
 from proof.simulation import worker_processes
 
 LIFETIME_HOURS = 2.0
-# Edges at once, into an empty table.
+# For writing edges into an empty table.
 LOAD_THREADS = 4
 
 
 def home_beside(home: Home) -> Home:
-    """The home of the demo's own engine: nothing that is done to it is done to the user's."""
+    """The home of the demo's own engine, so that the user's engine is not touched."""
     return Home(home.path.with_name(f"{home.path.name}-hurt"))
 
 
 @contextmanager
 def alone(home: Home) -> Iterator[None]:
-    """Hold the home for one demo; raises `ExpectedError` if another one plays there."""
+    """Reserve the home for one demo; raises `ExpectedError` if another one uses it."""
     home.claim()
     with deploy.alone(home, "demo.lock", "fanfold demo --hurt"):
         yield
@@ -43,9 +43,9 @@ def alone(home: Home) -> Iterator[None]:
 
 @contextmanager
 def staged(home: Home, graph: Graph, *, seconds: float) -> Iterator[Stage]:
-    """Set the stage up, and take all of it down, whatever happens.
+    """Set up the stage, and remove it in any case.
 
-    `seconds` is about how long the largest post takes.
+    The largest delivery takes about `seconds`.
     """
     with alone(home), _staged(home, graph, seconds) as stage:
         yield stage
@@ -53,7 +53,7 @@ def staged(home: Home, graph: Graph, *, seconds: float) -> Iterator[Stage]:
 
 @contextmanager
 def _staged(home: Home, graph: Graph, seconds: float) -> Iterator[Stage]:
-    # A run that was killed has left its engine behind; it ends here.
+    # End the engine of an earlier run that was killed.
     try:
         deployment = deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS, fresh=True, stays=False)
         assert deployment.endpoint is not None
@@ -81,7 +81,7 @@ def _staged(home: Home, graph: Graph, seconds: float) -> Iterator[Stage]:
 
 
 def load_edges(deployment: Deployment, followers: Mapping[str, Iterable[str]]) -> None:
-    """Write the edges that deliveries read, in batches: follow by follow would take minutes."""
+    """Write the edges that deliveries read, in batches: single follows would take minutes."""
     table = EdgesTable(deployment.client("dynamodb"), deployment.settings().followers_table)
 
     def load(publisher: str) -> None:
@@ -96,9 +96,9 @@ def load_edges(deployment: Deployment, followers: Mapping[str, Iterable[str]]) -
 def _environment(
     deployment: Deployment, dynamodb: str, graph: Graph, seconds: float
 ) -> dict[str, str]:
-    """The deployed worker's, with a pace that one can watch."""
+    """The deployed worker's, with a slow pace that people can watch."""
     largest = len(graph.followers[graph.largest()[0]])
-    # PLAN estimates how many they are, and may come out a little above.
+    # PLAN's estimate of the followers may be a little too high.
     segments = count_for(largest + largest // 20)
     rate = max(1, round(largest / segments / seconds))
     found = worker_processes.environment(deployment, dynamodb)

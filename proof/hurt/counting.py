@@ -1,4 +1,4 @@
-"""The verdict of `fanfold demo --hurt`, as its page and its last line show it."""
+"""The verdict of `fanfold demo --hurt`, for its page and its last line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fanfold_cli.terminal import counted
 def view(
     verdict: Verdict, *, seconds: float, killed: int, refused: int, copies: int
 ) -> views.Verdict:
-    """What was found after so many faults."""
+    """The verdict as the page shows it, with the counts of faults."""
     faults = verdict.faults
     lost, twice = verdict.expected - verdict.right, faults[DOUBLED] + faults[REPEATED]
     unexpected, wrong = faults[EXTRA] + faults[UNKNOWN], len(verdict.wrong_readers)

@@ -1,6 +1,6 @@
-"""What passes on the way to DynamoDB: entries by cell of the ring, and batches that are refused.
+"""Counts what passes on the way to DynamoDB: entries by cell of the ring, and refused batches.
 
-The page draws from it; no count that judges comes from here.
+The page draws these counts; the verdict does not use them.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from fanfold_cli.console.views import CELLS, Ring
 from proof.model.endpoint import Answer, Backend, Request
 from proof.model.faults import BATCH, NONE, FaultyBatches, Rates
 
-# Together 40 % of the batches: half of them are refused whole, half in part.
+# Together 40 % of the batches: half are refused entirely, half in part.
 THROTTLED = Rates(throttled=0.2, partial=0.2)
 
 
 def cell_of(user: str) -> int:
-    """The cell of the ring in which a follower lies: the first byte of the hash."""
+    """The follower's cell of the ring: the first byte of the hash."""
     return int(ring.position(user)[:2], 16)
 
 
 @dataclass
 class Post:
-    """The entries of one post that have passed, as users, and by cell."""
+    """The entries of one post that have passed: the users, and counts by cell."""
 
     users: set[str] = field(default_factory=set)
     have: Counter[int] = field(default_factory=Counter)
@@ -38,7 +38,7 @@ class Post:
 
 
 class Meter:
-    """A backend in front of the engine's, which refuses batches while it is told to."""
+    """A backend in front of the engine's, which can refuse batches."""
 
     def __init__(self, backend: Backend, table: str) -> None:
         self._faulty, self._table = FaultyBatches(backend, NONE, seed=1), table
@@ -54,7 +54,7 @@ class Meter:
         self._faulty.rates = THROTTLED if on else NONE
 
     def answer(self, request: Request) -> Answer:
-        """Answer a call as the engine does, and count what is in it; may raise `Lost`."""
+        """Answer a call as the engine does, and count its entries; may raise `Lost`."""
         answer = self._faulty.answer(request)
         if request.operation == BATCH:
             puts = self._puts(json.loads(request.body)["RequestItems"])
@@ -85,11 +85,11 @@ class Meter:
                     self.written += 1
 
     def filled(self, view: Ring, wanted: Counter[int]) -> Ring:
-        """The ring with what has passed; `wanted` are its followers by cell."""
+        """The ring with the entries that have passed; `wanted` are its followers by cell."""
         cells = range(CELLS)
         with self._lock:
             post = self._posts[view.ref_id]
-            # Where nobody lies, nothing is owed; but what is begun must not look begun there.
+            # A cell without followers is full only once all have the post.
             nobody = float(len(post.users) >= wanted.total())
             return replace(
                 view,

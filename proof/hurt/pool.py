@@ -1,4 +1,4 @@
-"""The workers of `fanfold demo --hurt`: processes of our own, which may be killed one by one."""
+"""The workers of `fanfold demo --hurt`: processes that can be killed one by one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from fanfold_cli.terminal import ExpectedError
 from proof.simulation.worker_processes import COPY
 
 BULK, EXPRESS = (names.BULK.lane,), (names.EXPRESS.lane, names.PUBLISH.lane)
-# Four segments of the bulk lane at once, and as many twins while everything is delivered twice.
+# Four workers of the bulk lane, and as many twins while everything is delivered twice.
 TEAM, TWINS = (BULK,) * 4 + (EXPRESS,) * 2, (BULK,) * 4
-# A killed worker's message is shown again so soon. As deployed, it is six minutes.
+# A killed worker's message is visible again after this time; as deployed, after six minutes.
 SHOWN_AFTER = 6
 READY_SECONDS = 60.0
-# Before another takes the place of one that ended by itself, which it may do as well.
+# Before a worker that ended by itself is replaced; the next one may end, too.
 RESTART_SECONDS = 1.0
 END_SECONDS = 5.0
 
@@ -34,7 +34,7 @@ Tell = Callable[[str, str], None]  # kind and sentence
 
 @dataclass
 class _Slot:
-    """A place of the pool, and the process that has it now."""
+    """A place in the pool, and its current process."""
 
     number: int
     lanes: Sequence[str]
@@ -46,7 +46,7 @@ class _Slot:
 
     @property
     def command(self) -> Mapping[str, Any]:
-        """The order that it works on; empty if there is none, or it is an event."""
+        """The command that it processes; empty if it has none, or an event."""
         return json.loads(self.message["body"]) if self.message else {}
 
     @property
@@ -55,7 +55,7 @@ class _Slot:
 
 
 class Pool:
-    """Starts workers, replaces those that are killed, and sends copies while it is told to."""
+    """Starts workers, replaces killed ones, and can send messages twice."""
 
     def __init__(self, environment: Mapping[str, str], sqs: Any, log: Path, tell: Tell) -> None:
         self._environment, self._sqs, self._tell = environment, sqs, tell
@@ -69,7 +69,7 @@ class Pool:
             self._add(lanes, is_twin=False)
 
     def wait_until_ready(self) -> None:
-        """Raise `ExpectedError` if no worker could start, with where its log is."""
+        """Wait for the workers; raises `ExpectedError` that names the log if they do not start."""
         end = clock.monotonic() + READY_SECONDS
         while not all(slot.state in ("idle", "busy") for slot in self._slots):
             if clock.monotonic() > end:
@@ -77,7 +77,7 @@ class Pool:
             clock.sleep(0.1)
 
     def set_twice(self, on: bool) -> None:
-        """Send each message once more when it is first received; twins take the copies."""
+        """Send each message again when it is first received; twins process the copies."""
         with self._lock:
             self.twice = on
             if on and not any(slot.is_twin for slot in self._slots):
@@ -85,9 +85,9 @@ class Pool:
                     self._add(lanes, is_twin=True)
 
     def kill(self, ref_id: str = "") -> None:
-        """Kill a worker in mid-segment, of this post if there is one; raises `ExpectedError`.
+        """Kill a worker in mid-segment, of this post if possible; raises `ExpectedError`.
 
-        It counts only if the worker had not deleted its message yet.
+        It counts only if the worker had not yet deleted its message.
         """
         with self._lock:
             working = [slot for slot in self._slots if slot.is_in_segment]
@@ -102,15 +102,15 @@ class Pool:
             assert message is not None
             slot.process.kill()
             slot.state, slot.since = "killed", clock.monotonic()
-        # As a Lambda that is gone: nothing but the visibility timeout brings its message back.
+        # As with a dead Lambda, only the visibility timeout brings the message back.
         try:
-            with suppress(BotoCoreError):  # it waits longer
+            with suppress(BotoCoreError):  # then the message waits longer
                 self._sqs.change_message_visibility(
                     QueueUrl=message["url"],
                     ReceiptHandle=message["handle"],
                     VisibilityTimeout=SHOWN_AFTER,
                 )
-        except ClientError as error:  # its message is deleted: nothing was left to be hurt
+        except ClientError as error:  # its message is deleted already
             raise ExpectedError("The worker had just finished: kill another.") from error
         with self._lock:
             self.killed += 1
@@ -148,13 +148,13 @@ class Pool:
         )
 
     def _follow(self, slot: _Slot) -> None:
-        """Take what the worker of this place tells, and start another whenever it ends."""
+        """Read the worker's output, and start another whenever it ends."""
         while True:
             assert slot.process.stdout is not None
             with slot.process.stdout as told:
                 for line in told:
-                    # The last words of one that was killed may be half a line; a copy that the busy
-                    # engine does not take is one copy fewer.
+                    # The last line of a killed worker may be incomplete, and a busy engine may
+                    # refuse a copy.
                     with suppress(ValueError, ClientError, BotoCoreError):
                         self._heard(slot, json.loads(line))
             slot.process.wait()
@@ -182,10 +182,10 @@ class Pool:
         elif "handle" in said and not said["is_first"] and slot.is_in_segment:
             self._tell(HEAL, f"Worker {slot.number} takes {self._named(slot.command)}.")
         elif said.get("succeeded") is False:
-            self._tell(HURT, f"Worker {slot.number} gave up; its message comes again.")
+            self._tell(HURT, f"Worker {slot.number} failed; its message comes again.")
 
     def _copy(self, message: Mapping[str, Any]) -> None:
-        """Send a message once more, unless it is a copy, or what is left of one that had a copy."""
+        """Send a message again, unless it is a copy, or a hand-back of one that had a copy."""
         about = json.loads(message["body"])
         what = tuple(about.get(name) for name in ("type", "fanout_id", "ref_id", "segment"))
         with self._lock:

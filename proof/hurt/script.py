@@ -1,4 +1,4 @@
-"""What `fanfold demo --hurt` plays where nobody presses anything. Every wait is for a fact."""
+"""The script of `fanfold demo --hurt`, until a button is pressed. Every wait is for a fact."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from fanfold_cli.terminal import ExpectedError
 from proof.hurt.stage import Stage
 
 POLL_SECONDS = 0.25
-# Publishes for one kill: on a machine that is busy with something else, the first may be too late.
+# Publishes for one kill: on a busy machine, the first kill may come too late.
 KILLS = 3
-# A wait without its fact goes on to the next act; the count at the end says what is missing.
+# After this time, a wait ends without its fact; the count at the end shows what is missing.
 LIMIT_SECONDS = AGAIN_SECONDS + 60.0
 
 
 class _Taken(Exception):
-    """Somebody has pressed a button: the script is over."""
+    """Somebody has pressed a button, which ends the script."""
 
 
 def play(stage: Stage) -> None:
-    """Play all acts, or what the people at the page want; return once it shall be counted."""
+    """Play all acts, or leave it to the page; return when the rows are to be counted."""
     try:
         for act in (_publish, _kill, _throttle, _twice):
             act(stage)
@@ -32,7 +32,7 @@ def play(stage: Stage) -> None:
             clock.sleep(POLL_SECONDS)
     stage.throttle(False)
     stage.twice(False)
-    stage.act_name = "What is still under way comes to its end."
+    stage.act_name = "Open deliveries finish."
     stage.want_count()
     _wait(stage, lambda: stage.is_at_rest, is_scripted=False)
 
@@ -67,7 +67,7 @@ def _twice(stage: Stage) -> None:
 
 
 def _publish_and_kill(stage: Stage) -> None:
-    """Publish, and kill a worker in the middle; once more if all was over before that."""
+    """Publish, and kill a worker in mid-segment; repeat if all was delivered before."""
     before = stage.pool.killed
     for _ in range(KILLS):
         stage.publish()
@@ -80,7 +80,7 @@ def _publish_and_kill(stage: Stage) -> None:
 def _is_killed(stage: Stage) -> bool:
     try:
         stage.kill()
-    except ExpectedError:  # nobody has a segment in hand in this moment
+    except ExpectedError:  # no worker has a segment at this moment
         return False
     return True
 
@@ -96,5 +96,5 @@ def _wait(stage: Stage, fact: Callable[[], bool], *, is_scripted: bool = True) -
             raise _Taken
         if fact():
             return
-        stage.shown.current()  # also where no page asks: what happens is told
+        stage.shown.current()  # even without a page, so that events are printed
         clock.sleep(POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""The stage of `fanfold demo --hurt`: an engine, workers, faults, and what is done to them."""
+"""The stage of `fanfold demo --hurt`: an engine, workers, faults, and the page's buttons."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from proof.hurt.meter import Meter, cell_of
 from proof.hurt.pool import SHOWN_AFTER, Pool
 from proof.simulation import worker_processes
 
-# The visibility timeout of the demo's queues: six minutes are too long to watch. Longer than a
-# segment takes, or it would be taken over while its worker still has it.
+# The visibility timeout of the demo's queues: shorter than six minutes, for people who watch, but
+# longer than a segment takes, so that nobody takes it over from its worker.
 HIDDEN_SECONDS = 60
-# Of a reader whose newest entries the page shows.
+# Readers on the page follow at most this many publishers.
 MOST_FOLLOWS = 3
 
 
 class Stage:
-    """What may be done, by buttons or by the script, and what is seen of it."""
+    """What buttons and script can do, and what the page shows of it."""
 
     def __init__(self, deployment: Deployment, graph: Graph, meter: Meter) -> None:
         self.people, self.graph, self.meter = People(deployment), graph, meter
@@ -56,7 +56,7 @@ class Stage:
         self.is_count_wanted = False
         self.verdict: Verdict | None = None
         self._ended: set[str] = set()  # posts of any publish
-        self._published_at = 0.0  # when the last publish was over; endless while one is in flight
+        self._published_at = 0.0  # when the last publish ended; infinite during one
         self._reading, self._movement = StackReading(deployment), Movement()
         self._readers = [reader_of(deployment, user) for user in some_readers(graph)]
         self._wanted = {by: Counter(map(cell_of, users)) for by, users in graph.followers.items()}
@@ -80,10 +80,10 @@ class Stage:
     def publish(self) -> None:
         """Publish a post of each publisher, by HTTP and by queue.
 
-        Raises `ExpectedError` once the rows shall be counted: what they must be is settled then.
+        Raises `ExpectedError` once the rows are to be counted: nothing may change then.
         """
         with self._publishing:
-            self._published_at = math.inf  # before the look at what is wanted
+            self._published_at = math.inf  # before the check whether the rows are to be counted
             try:
                 if self.is_count_wanted:
                     raise ExpectedError("Nothing was published: the rows are about to be counted.")
@@ -102,34 +102,34 @@ class Stage:
 
     @property
     def _latest(self) -> list[str]:
-        """The last post of each publisher, the largest first; from its acceptance on.
+        """The last accepted post of each publisher, the largest first.
 
-        A delivery may be over before the last of its publish is sent.
+        A delivery may be over before the last post of the same publish is sent.
         """
         return list({post.publisher: post.ref_id for post in list(self.posts.values())}.values())
 
     def kill(self) -> None:
-        """Raises `ExpectedError` if no worker has a segment in hand."""
+        """Kill a worker; raises `ExpectedError` if none has a segment."""
         self.pool.kill(next(iter(self._latest), ""))
 
     def throttle(self, on: bool) -> None:
         if on != self.meter.is_throttled:
             self.meter.throttle(on)
-            words = "The table refuses 40 % of the batches." if on else "The table takes all again."
+            words = "The table refuses 40 % of the batches." if on else "The table accepts all."
             self.story.add(HURT if on else HEAL, words)
 
     def twice(self, on: bool) -> None:
         if on != self.pool.twice:
             self.pool.set_twice(on)
-            words = "Every message is sent twice." if on else "Messages are sent once from here on."
+            words = "Every message is sent twice." if on else "Messages are sent only once."
             self.story.add(HURT if on else HEAL, words)
 
     def want_count(self) -> None:
-        """Let nothing more be published; what is under way comes to its end before the count."""
+        """Allow no more publishes; open deliveries finish before the count."""
         self.is_count_wanted = True
 
     def act(self, content: Content) -> Content:
-        """Do what a button says; whoever presses one has the wheel from then on."""
+        """Do what a button says, and end the script."""
         if self.has_ended:
             raise ExpectedError("The demo has ended.")
         what, on = content.get("what"), content.get("on")
@@ -157,7 +157,7 @@ class Stage:
 
     @property
     def share(self) -> float:
-        """How much of the largest post of the last publish has passed, in this moment."""
+        """How much of the largest post of the last publish has passed by now."""
         largest = next(iter(self._latest), "")
         if not largest:
             return 0.0
@@ -165,9 +165,9 @@ class Stage:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing is owed: every post is delivered, and the queues are empty.
+        """Whether every post is delivered and the queues are empty.
 
-        By a state that was read after the last publish was over.
+        This uses a state that was read after the last publish.
         """
         state = self.shown.current()
         if state.read_at < self._published_at:
@@ -176,7 +176,7 @@ class Stage:
         return not state.open and not any(depth.owed for depth in lanes)
 
     def count(self) -> Verdict:
-        """Hold every row and what readers see to the graph and what was accepted."""
+        """Compare all rows and readers' pages with the graph and the accepted posts."""
         took = clock.monotonic() - self._began
         self.act_name = "Every row is counted."
         with waiting_for("all rows to be counted"):
@@ -199,7 +199,7 @@ class Stage:
 
     def _read(self, before: State) -> State:
         began = clock.now_ms() / 1000
-        # Before the ledger: who has just finished a segment must not look like one who is gone.
+        # Read before the ledger, so that a worker that just finished does not look dead.
         workers = self.pool.views()
         latest, posts = self._latest, list(self.posts)
         asked = list(dict.fromkeys((*latest, *(each for each in posts if each not in self._ended))))
@@ -260,7 +260,7 @@ class Stage:
 
 
 def some_readers(graph: Graph) -> list[str]:
-    """Three followers of the largest publisher, of whom no other posts push its post away."""
+    """Three followers of the largest publisher whose timelines few other posts enter."""
     follows, followers = graph.follows, graph.followers[graph.largest()[0]]
     users = sorted(followers, key=lambda user: (-len(follows[user]), user))
     few = [user for user in users if len(follows[user]) <= MOST_FOLLOWS] or users

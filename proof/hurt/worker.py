@@ -1,7 +1,7 @@
 """`python -m proof.hurt.worker QUEUE...`: one warm Lambda environment, as a process.
 
 It receives a message, invokes the real function, and deletes the message unless that failed. It
-writes what it does to its standard output, a JSON object a line, and ends with its standard input.
+reports on standard output, a JSON object a line, and ends with its standard input.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from fanfold import clock
 from proof.simulation.worker_processes import QUEUES, Source, doors, is_copy
 
 IDLE_SECONDS = 0.2
-# A message whose run failed is shown again so soon: nobody wants to watch its queue's timeout.
+# A message whose run failed is visible again after this time, instead of its queue's timeout.
 FAILED_SHOWN_AFTER = 3
 
 
 def main(names: list[str]) -> None:
     """Work until killed, or until the parent is gone."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # where the function logs to
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # for the function's logs
 
     def tell(**what: Any) -> None:
         out.write(json.dumps(what) + "\n")

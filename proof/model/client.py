@@ -22,7 +22,7 @@ class Client:
     """
 
     service: ClassVar[str]
-    # By the name on the wire, such as `PutItem`; each is called with the state and the request.
+    # By wire name, such as `PutItem`; each is called with the state and the request.
     operations: ClassVar[Mapping[str, Callable[[Any, Request], Answer]]]
 
     def __init__(self, state: Any, *, validates: bool = True) -> None:
@@ -39,7 +39,7 @@ class Client:
         def call(**request: Any) -> Answer:
             return self.call(operation, request)
 
-        self.__dict__[method] = call  # from now on found without asking
+        self.__dict__[method] = call  # cached, so that later look-ups are fast
         return call
 
     def call(self, operation: str, request: Request) -> Answer:

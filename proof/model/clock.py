@@ -33,5 +33,5 @@ class Clock:
         self.elapsed += seconds
 
     def advance_to(self, seconds: float) -> None:
-        """Let time pass until `seconds` since the start, unless that is over."""
+        """Let time pass until `seconds` since the start, unless that is past."""
         self.elapsed = max(self.elapsed, seconds)

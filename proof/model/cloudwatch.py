@@ -1,7 +1,7 @@
 """CloudWatch's alarms, as the developer guide describes them, from their CloudFormation properties.
 
-Metrics are minutes with one value each, or None without data. Of metric math there is IF, FILL,
-DIFF, AND, comparisons, sums, products and quotients.
+A metric has one value for each minute, or None without data. Metric math has IF, FILL, DIFF, AND,
+comparisons, sums, products and quotients.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class MetricId:
-    """What identifies a metric. A reference to a resource stands as its JSON."""
+    """What identifies a metric. A reference to a resource is kept as its JSON."""
 
     namespace: str
     name: str
@@ -62,7 +62,7 @@ class Watched:
 
     def values(self, data: Minutes, until: int, periods: int) -> list[Value]:
         """The last periods before the minute `until`."""
-        if self.minutes == 1:  # as of nearly all
+        if self.minutes == 1:  # as in nearly all alarms
             statistic, early = STATISTICS[self.statistic], max(0, periods - until)
             last = data[max(0, until - periods) : until]
             known: list[Value] = [None if v is None else statistic((v,)) for v in last]
@@ -108,7 +108,7 @@ class Alarm:
             yield state
 
     def after(self, state: str, data: Mapping[str, Minutes], minute: int) -> str:
-        """What the first `minute` minutes of its metrics, by name, make of the state before."""
+        """The state after the first `minute` minutes of its metrics, given the state before."""
         points = self._points(data, minute, self.periods + LOOK_BACK)
         return evaluated(
             [None if each is None else self.is_bad(each) for each in points],
@@ -120,7 +120,7 @@ class Alarm:
 
     @cached_property
     def periods(self) -> int:
-        """How many it evaluates."""
+        """The number of evaluated periods."""
         return int(self.properties["EvaluationPeriods"])
 
     def _points(self, data: Mapping[str, Minutes], minute: int, periods: int) -> list[Value]:
@@ -145,7 +145,7 @@ class Alarm:
 
 
 def evaluated(points: Sequence[bool | None], m: int, n: int, *, missing: str, state: str) -> str:
-    """The state that `m` bad ones of the last `n` points make of the state before."""
+    """The next state, if `m` bad ones of the last `n` points mean an alarm."""
     real = [point for point in points if point is not None][-n:]
     filled = n - len(real)
     if sum(real) + (filled if missing == "breaching" else 0) >= m:
@@ -184,7 +184,7 @@ class Series(list[Value]):
 
 
 def calculated(expression: str, series: Mapping[str, Series]) -> Series:
-    """The expression; the metrics begin in lower case, and the functions are in capitals."""
+    """The value of an expression; metrics begin in lower case, functions are in upper case."""
 
     def choose(condition: Series, yes: float, no: float) -> Series:
         return Series(None if each is None else yes if each else no for each in condition)

@@ -1,4 +1,4 @@
-"""An HTTP endpoint of DynamoDB and SQS on loopback, on threads of this process.
+"""An HTTP endpoint of DynamoDB and SQS on loopback, in threads of this process.
 
 Its answers come from a backend: `forwarding_to` is another endpoint, `answering_from` the model.
 """
@@ -26,11 +26,11 @@ from proof.model.dynamodb import client as dynamodb
 from proof.model.sqs import client as sqs
 
 LOOPBACK = "127.0.0.1"
-# Callers open a connection for each batch in flight, all at once.
+# Callers open a connection for each batch in flight, all at the same time.
 BACKLOG = 256
 # Longer than any caller waits.
 TIMEOUT_SECONDS = 30
-# How often the server checks whether it shall end.
+# How often the server checks whether it must end.
 SHUTDOWN_POLL_SECONDS = 0.05
 # SO_LINGER for 0 seconds: close with a reset, and drop what was not sent.
 RESET = struct.pack("ii", 1, 0)
@@ -44,7 +44,7 @@ SQS_TARGET = "AmazonSQS"
 
 @dataclass(frozen=True)
 class Request:
-    """A call as it came; `operation` is such as `PutItem`."""
+    """A received call; `operation` is, for example, `PutItem`."""
 
     operation: str
     headers: Mapping[str, str]
@@ -63,7 +63,7 @@ Backend = Callable[[Request], Answer]
 
 
 class Lost(Exception):
-    """There is no answer: the connection is reset."""
+    """There is no answer; the connection is reset."""
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def forwarding_to(endpoint: str) -> Iterator[Backend]:
     def forward(request: Request) -> Answer:
         call = AWSRequest("POST", endpoint, dict(request.headers), request.body)
         answer = session.send(call.prepare())
-        # Without its checksum: an answer may be changed, and gets a new one.
+        # Without the checksum, because the answer may be changed and gets a new one.
         kind = answer.headers.get("content-type", JSON)
         return Answer(answer.status_code, answer.content, kind)
 
@@ -107,7 +107,7 @@ def answering_from(tables: dynamodb.Client, queues: sqs.Client | None = None) ->
 
 
 def read_request(body: bytes) -> Any:
-    """A request, whose binary values are base64 on the wire."""
+    """Parse a request; binary values are base64 on the wire."""
     return _decoder.decode(body.decode())
 
 
@@ -122,7 +122,7 @@ def _with_binaries(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-# `json.loads` would make another one at each call.
+# `json.loads` would create a decoder for each call.
 _decoder = json.JSONDecoder(object_hook=_with_binaries)
 
 
@@ -159,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
     PASSED_ON = ("authorization", "content-type", "x-amz-date", "x-amz-target")
 
     def do_POST(self) -> None:
-        """Answer one call, and keep the connection for the next."""
+        """Answer one call, and keep the connection open."""
         length = int(self.headers.get("content-length", "0"))
         body = self.rfile.read(length)
         if len(body) < length:  # the caller was killed
@@ -194,7 +194,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 class _Server(ThreadingHTTPServer):
     request_queue_size = BACKLOG
-    daemon_threads = True  # each waits for a caller that may never come again
+    daemon_threads = True  # each waits for a caller that may never call again
     block_on_close = False
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -203,7 +203,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def serving(answer: Callable[[Request], Answer]) -> Iterator[str]:
-    """Serve calls by `answer` on a free port; the URL."""
+    """Serve calls with `answer` on a free port; yields the URL."""
     handler = type("Handler", (_Handler,), {"answer": staticmethod(answer)})
     server = _Server((LOOPBACK, 0), handler)
     thread = threading.Thread(

@@ -1,4 +1,4 @@
-"""Errors of AWS: exceptions of ours inside the model, botocore's own at its edge."""
+"""Errors of AWS: our own exceptions inside the model, botocore's at its edge."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OLD_CODES = {"AWS.SimpleQueueService.NonExistentQueue": "QueueDoesNotExist"}
 
 
 class Refused(Exception):
-    """The service answers the call with an error; `details` stand beside `Error` in its answer."""
+    """The service answers with an error; `details` are next to `Error` in the answer."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Refused(Exception):
 
 
 class Invalid(Refused):
-    """The request breaks a rule, so the same request never succeeds."""
+    """The request breaks a rule, so it never succeeds."""
 
     def __init__(self, message: str) -> None:
         super().__init__("ValidationException", message)

@@ -1,4 +1,4 @@
-"""Faults on the way to DynamoDB: batches done in part, throttles, 5xx, resets, all from a seed."""
+"""Faults on the way to DynamoDB, from a seed: partial batches, throttles, 5xx, resets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BROKEN = {"__type": f"{NAMESPACE}#InternalServerError", "message": "Internal ser
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """The shares of batches of writes that meet each fault; a call meets one at most."""
+    """The share of write batches with each fault; a call has at most one."""
 
     partial: float = 0.0  # some of its puts come back unprocessed
     throttled: float = 0.0  # the whole batch, without effect
@@ -40,17 +40,17 @@ class Rates:
 
 OTHERS = ("throttled", "broken before", "broken after", "reset before", "reset after")
 
-# Many times what a table does on a bad day.
+# Many times the rates of a real table on a bad day.
 BAD_DAY = Rates(partial=0.30, throttled=0.05, broken=0.03, reset=0.02)
 NONE = Rates()
 
 
 @dataclass
 class FaultyBatches:
-    """A backend in front of `backend` that lets calls fail, from a seed.
+    """A backend in front of `backend` that makes calls fail, from a seed.
 
-    `counted` has the number of `batches`, of the puts and deletes in them (`asked`), of those that
-    reached the backend (`written`), and of each fault; of other calls it has the faults alone.
+    `counted` has the numbers of `batches`, of their puts and deletes (`asked`), of those that
+    reached the backend (`written`), and of each fault; other calls are counted only as faults.
     """
 
     backend: Backend
@@ -79,7 +79,7 @@ class FaultyBatches:
 
     def _other(self, request: Request) -> Answer:
         fault = ""
-        if self.rates.others:  # without faults nothing is drawn: a seed's batches stay the same
+        if self.rates.others:  # draws nothing otherwise, so that a seed's batches stay the same
             with self._lock:
                 if self._random.random() < self.rates.others:
                     fault = self._random.choice(OTHERS)
@@ -95,7 +95,7 @@ class FaultyBatches:
         else:
             return ""
         if fault == "partial":
-            # DynamoDB refuses a batch of which it writes nothing, so a single put is never left.
+            # DynamoDB refuses a batch if it can write nothing, so a single put is never left.
             return fault if asked > 1 else ""
         return fault if fault == "throttled" else f"{fault} {'after' if late else 'before'}"
 
@@ -153,7 +153,7 @@ def _with_unprocessed(answer: Answer, left: list[_Write]) -> Answer:
 
 @dataclass(frozen=True)
 class Front:
-    """The URL of a faulty way to an engine, and what was counted on it."""
+    """The URL of a faulty way to an engine, and its counts."""
 
     url: str
     counted: Counter[str]

@@ -1,4 +1,4 @@
-"""IAM: which rights a call needs, and whether a policy gives them.
+"""IAM: which permissions a call needs, and whether a policy grants them.
 
 Sources: "Actions, resources, and condition keys" of DynamoDB, SQS and Lambda in the Service
 Authorization Reference; "using IAM with DynamoDB transactions"; "policy evaluation logic" and "IAM
@@ -18,7 +18,7 @@ from proof.model.sqs.messages import ACCOUNT, REGION
 
 Json = dict[str, Any]
 
-# A transaction has no action of its own: each of its parts needs that of the same single call.
+# A transaction has no action; each part needs the action of the corresponding single call.
 TRANSACTED = {
     "Put": "PutItem",
     "Update": "UpdateItem",
@@ -26,8 +26,8 @@ TRANSACTED = {
     "Get": "GetItem",
     "ConditionCheck": "ConditionCheckItem",
 }
-# A batch to a queue needs the action of the single call; a batch to a table has an action of its
-# own, which covers its puts and its deletes.
+# A batch to a queue needs the action of the single call; a batch to a table has its own action for
+# puts and deletes.
 IN_BATCHES = re.compile(r"^(SendMessage|DeleteMessage|ChangeMessageVisibility)Batch$")
 
 # Actions on the key of an encrypted table.
@@ -47,13 +47,13 @@ LEADING_KEYS = "dynamodb:LeadingKeys"
 # A service adds its own name to the calls that it makes to a key for its caller:
 # https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html#conditions-kms-via-service
 VIA_SERVICE = "kms:ViaService"
-# Lambda adds it to the calls of a function's code, and to none that it makes itself by the role:
+# Lambda adds it to calls of a function's code, but not to its own calls with the role:
 # https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html
 SOURCE_FUNCTION = "lambda:SourceFunctionArn"
 
 
 class Need(NamedTuple):
-    """An action on a resource, and what the conditions of a policy may ask about it."""
+    """An action on a resource, and the values for conditions of policies."""
 
     action: str  # such as dynamodb:PutItem
     resource: str  # an ARN
@@ -61,7 +61,7 @@ class Need(NamedTuple):
 
 
 class Unknown(Exception):
-    """A policy uses what this model does not know."""
+    """A policy or call uses something that this model does not know."""
 
 
 def arn(service: str, resource: str) -> str:
@@ -97,15 +97,15 @@ def _of_tables(operation: str, request: Mapping[str, Any]) -> Iterator[Need]:
         for name in request["RequestItems"]:
             yield Need(f"dynamodb:{operation}", _table(name))
     else:
-        # The index alone: a right to query the table is none to query its indexes, nor the reverse.
+        # Only the index: permission for the table does not include its indexes, nor vice versa.
         index = f"/index/{request['IndexName']}" if "IndexName" in request else ""
         yield Need(f"dynamodb:{operation}", _table(request["TableName"]) + index)
 
 
 def _leading(key: Mapping[str, Any]) -> Context:
-    """The partition key of a call to one row, as far as the model knows it.
+    """The partition key of a call to one row, if the model knows it.
 
-    Where the table has a sort key too, it does not know which of the two is which.
+    If the table also has a sort key, the model cannot distinguish the two.
     """
     if len(key) > 1:
         return ()
@@ -114,10 +114,10 @@ def _leading(key: Mapping[str, Any]) -> Context:
 
 
 def needs_of_key(need: Need, key: str) -> frozenset[Need]:
-    """What a call needs of the key that encrypts its table or queue, by the key's ARN.
+    """The needs of a call for the key (an ARN) that encrypts its table or queue.
 
-    To write a table takes what DynamoDB lists as its minimum for a principal. To read it takes
-    the right to decrypt the table's own key.
+    Writing a table needs DynamoDB's documented minimum for a principal. Reading it needs permission
+    to decrypt the table's own key.
     """
     service, _, name = need.action.partition(":")
     actions: tuple[str, ...] = ()
@@ -145,7 +145,7 @@ def _wire_name(method: str) -> str:
 
 @dataclass(frozen=True)
 class Grant:
-    """One action on one resource, either perhaps with wildcards, of a statement."""
+    """One action on one resource of a statement; both may have wildcards."""
 
     action: str
     resource: str
@@ -153,7 +153,7 @@ class Grant:
     condition: Json = field(default_factory=dict, hash=False)
 
     def covers(self, need: Need) -> bool:
-        """Whether the statement speaks of this need; raises `Unknown` of conditions."""
+        """Whether the statement covers this need; raises `Unknown` for unknown conditions."""
         return (
             _matches(self.action.lower(), need.action.lower())
             and _matches(self.resource, need.resource)
@@ -166,7 +166,7 @@ class Grant:
 
 
 def grants(policy: Json) -> list[Grant]:
-    """The statements of a policy document, taken apart; raises `Unknown`."""
+    """The grants in a policy document; raises `Unknown`."""
     found = []
     for statement in _listed(policy["Statement"]):
         if unknown := statement.keys() - {"Sid", "Effect", "Action", "Resource", "Condition"}:
@@ -182,13 +182,13 @@ def grants(policy: Json) -> list[Grant]:
 
 
 def is_allowed(need: Need, held: Sequence[Grant]) -> bool:
-    """Whether these grants allow it: one allows, and none denies."""
+    """Whether at least one grant allows it and none denies it."""
     covering = [grant for grant in held if grant.covers(need)]
     return bool(covering) and all(grant.allows for grant in covering)
 
 
 def _holds(operator: str, key: str, wanted: Any, context: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether a condition holds; a key that the request does not have satisfies `…IfExists`."""
+    """Whether a condition holds; a key that the request lacks satisfies `…IfExists`."""
     if operator == "Null":
         return (key not in context) is (str(wanted).lower() == "true")
     quantifier, _, name = operator.rpartition(":")

@@ -1,4 +1,4 @@
-"""What Lambda hands to a function: the event of a batch of SQS messages, and the context."""
+"""What Lambda passes to a function: the event of a batch of SQS messages, and the context."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Context:
 
 
 def sqs_event(queue: str, messages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The event with `messages`, each in the form of an answer of ReceiveMessage.
+    """The event with `messages`, each in the form of ReceiveMessage.
 
     `MessageId` and `Body` suffice; without `Attributes`, it is the first receive.
     """

@@ -1,7 +1,7 @@
 """`python -m proof.mutants`: try every listed mutant; a test or the simulation must notice it.
 
-Exit status 1 if a guard is not noticed; if less than 95 % of the others are, or one is not that is
-not argued to be equivalent.
+Exit status 1 if a guard is not noticed, if less than 95 % of the other mutants are, or if one of
+these is neither noticed nor argued to be equivalent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from proof.mutants import listing, running
 from proof.mutants.listing import EQUIVALENT, LIST, SIMULATION, Mutant, Verdict
 
 MIN_SHARE = 0.95
-# The tests that are known to notice something first run on the code as it is: how many at once.
+# Known tests first run on the unchanged code, this many at a time.
 BASELINE_TESTS = 20
 BASELINE_SECONDS = 600.0
 
@@ -38,7 +38,7 @@ def _baseline(tests: Sequence[str]) -> Verdict:
 
 
 def baseline(mutants: Iterable[Mutant], jobs: int) -> list[str]:
-    """The failures of the known tests on the code as it is: they would notice anything."""
+    """The failures of the known tests on the unchanged code: such tests would notice any mutant."""
     tests = sorted({each.known for each in mutants if each.known.startswith("tests/")})
     parts = [
         tests[start : start + BASELINE_TESTS] for start in range(0, len(tests), BASELINE_TESTS)
@@ -50,7 +50,7 @@ def baseline(mutants: Iterable[Mutant], jobs: int) -> list[str]:
 def try_all(
     mutants: Sequence[Mutant], *, jobs: int, seeds: int | None, resume: Path | None
 ) -> list[Result]:
-    """Try the mutants on `jobs` processes; results are kept in the file `resume`."""
+    """Try the mutants in `jobs` processes; the file `resume` stores results."""
     results = _kept(mutants, resume)
     known = {mutant.key for mutant, _ in results}
     left = [mutant for mutant in mutants if mutant.key not in known]
@@ -94,7 +94,7 @@ def table(results: Iterable[Result]) -> str:
 
 
 def judge(results: Sequence[Result]) -> list[str]:
-    """What is wrong: survivors that are guards or not argued, and too few that are noticed."""
+    """What is wrong: surviving guards, unargued survivors, and too few noticed mutants."""
     wrong: list[str] = []
     for mutant, verdict in results:
         if not verdict.by and not mutant.is_argued:
@@ -111,7 +111,7 @@ def _shown(mutant: Mutant) -> str:
 
 
 def note(results: Iterable[Result]) -> None:
-    """Write into the list who noticed each mutant; a reason stays."""
+    """Write into the list who noticed each mutant; reasons stay."""
     by = {mutant.key: verdict.by for mutant, verdict in results}
     listing.write(
         each if each.is_argued else replace(each, known=by.get(each.key, each.known))
@@ -127,9 +127,9 @@ def main() -> int:
     sorts.add_argument("--guards", action="store_true", help="only guards, for the simulation")
     sorts.add_argument("--others", action="store_true", help="no guards")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="at a time")
-    parser.add_argument("--seeds", type=int, help="at most, for each that is not noticed before")
-    parser.add_argument("--resume", type=Path, help="keep results in this file, and go on from it")
-    parser.add_argument("--note", action="store_true", help="note who noticed, in the list")
+    parser.add_argument("--seeds", type=int, help="at most, for each that no test notices")
+    parser.add_argument("--resume", type=Path, help="store results here, and continue from them")
+    parser.add_argument("--note", action="store_true", help="write into the list who noticed")
     options = parser.parse_args()
     wanted = [
         each
@@ -149,7 +149,7 @@ def main() -> int:
     if not all(each.is_guard for each in wanted):
         running.prepare()
     if failures := baseline(wanted, options.jobs):
-        print("These tests fail on the code as it is; mend them first:", *failures, sep="\n")
+        print("These tests fail on the unchanged code; fix them first:", *failures, sep="\n")
         return 1
     results = try_all(wanted, jobs=options.jobs, seeds=options.seeds, resume=options.resume)
     if options.note:

@@ -1,7 +1,7 @@
 """The fixed list of mutants, `mutants.diff`: what each one changes, and who notices.
 
-Its entries hold text of the source and no line numbers, so they stand where the code moves. A test
-tells those that fit no longer.
+Entries contain source text instead of line numbers, so they still fit when code moves. A test finds
+those that no longer fit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HEAD = """\
 # the `@kind` that may follow. The others are named for the function and for what is changed.
 """
 
-# Ordered by the time that they take, a second to half a minute each.
+# Ordered by duration, from a second to half a minute.
 _FANOUT = ("backlog", "status", "plan", "deliver", "ledger", "pacing", "worker_steps", "resume")
 _PIPELINE = ("transports", "status", "expiry", "publish", "pipeline", "sweep")
 _FOLLOWS = ("edges", "following", "follow_stores", "ring", "sharding", "ring_reader")
@@ -34,7 +34,7 @@ _FOLLOW = ("backfill", "cli_seed", "follow_crowds", "follow", "shards", "pipelin
 _SWEEP = ("sweep_at_scale", "metrics", "sweep")
 _POSTS = ("expiry", "timeline", "edit", "feed", "publish", "pipeline")
 _WORKER = ("dead_letters", "metrics", "edit", "follow_crowds", "publish", "follow", "pipeline")
-# Which tests may notice: of a folder or module, the units and then the integration tests.
+# The tests for a folder or module: unit tests, then integration tests.
 _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/fanout": (_FANOUT, _PIPELINE),
     "fanfold/fanout/lookup": (("lookup", "plan", "deliver"), _PIPELINE),
@@ -68,9 +68,9 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "functions": (("worker",), _WORKER),
     "functions/sweep": ((), ("metrics", "sweep", "dead_letters")),
 }
-# The protocol: what keeps, cuts, sends, counts, mends and undoes a delivery or a follow. Left out
-# are values without decisions (names, settings, times), what only passes calls on (both transports,
-# the two HTTP doors, clients), the doctor and the budgets, whose mistakes lose nothing.
+# The protocol of deliveries and follows. It leaves out values without decisions (names, settings,
+# times), code that only passes calls on (transports, HTTP functions, clients), and the doctor and
+# budgets, whose mistakes lose nothing.
 MODULES = (
     *(
         f"fanfold/fanout/{name}.py"
@@ -142,14 +142,14 @@ MODULES = (
 
 @dataclass(frozen=True)
 class Mutant:
-    """A change of a module, as text that stands in it exactly once."""
+    """A change of a module: a text that occurs exactly once in it, and its replacement."""
 
     file: str
-    name: str  # the function and the operator, or `guard: ` and what holds as long as it is there
+    name: str  # the function and the change, or `guard: ` and what it guarantees
     old: str
     new: str
     known: str = ""  # a test, `simulation <seed>`, or `equivalent: <reason>`
-    kind: str = ""  # of the worlds that must miss a guard; by default as seeds draw them
+    kind: str = ""  # of the worlds that must notice its removal; by default as drawn
     comment: str = ""
 
     @property
@@ -158,7 +158,7 @@ class Mutant:
 
     @property
     def is_guard(self) -> bool:
-        """Whether the simulation alone must notice it."""
+        """Whether the simulation must notice it."""
         return self.name.startswith(GUARD)
 
     @property
@@ -175,7 +175,7 @@ class Mutant:
         plain = path.read_text() if path.exists() else ""
         if plain.count(self.old) != 1:
             raise LookupError(
-                f"{self.file} must hold the text of '{self.name}' exactly once; mend it in "
+                f"{self.file} must hold the text of '{self.name}' exactly once; correct it in "
                 "proof/mutants/mutants.diff."
             )
         return plain.replace(self.old, self.new)
@@ -224,12 +224,12 @@ def _entry(file: str, lines: list[str]) -> Mutant:
 
 
 def place(file: str) -> tuple[int, str]:
-    """Where the list and the table have a module; guards stand in others than `MODULES`, too."""
+    """The position of a module in list and table; guards may be in modules outside `MODULES`."""
     return (MODULES.index(file) if file in MODULES else len(MODULES)), file
 
 
 def write(mutants: Iterable[Mutant], path: Path = LIST) -> None:
-    """Write the list, by module and in the order of its source."""
+    """Write the list, by module and in source order."""
     lines = [_HEAD]
     by_place = sorted(
         mutants, key=lambda each: (place(each.file), (ROOT / each.file).read_text().find(each.old))

@@ -1,7 +1,7 @@
 """Try one mutant: its tests in a forked process that loads the mutated module, then seeds.
 
-The libraries are imported once, before the fork; the product, the tests and their fixtures are not,
-so each process imports the mutated module as if it stood in the source.
+Libraries are imported once, before the fork; product, tests and fixtures are not, so each process
+imports the mutated module like the original.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import pytest
 from proof.mutants import simulated
 from proof.mutants.listing import ROOT, SIMULATION, Mutant, Verdict, tests_of
 
-# What tests import besides the product: half of the time of a short one.
+# What tests import besides the product: half of a short test's time.
 LIBRARIES = (
     "boto3",
     "moto",
@@ -43,15 +43,15 @@ OPTIONS = (
 )
 # A mutant may never end. The slowest file takes a tenth of this.
 TEST_SECONDS = 300.0
-# A limit for the test that noticed it the last time.
+# A limit for the test that noticed it last time.
 KNOWN_SECONDS = 30.0
-# A guard that none of these seeds misses is untested; the others were asked of tests before.
+# Seeds for a guard, whose removal one must notice; and for other mutants, after the tests.
 GUARD_SEEDS, SEEDS = 500, 100
 _NOTHING_RAN = (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 class _Finder(MetaPathFinder):
-    """Finds the mutated module, and leaves all others to the usual way."""
+    """Finds the mutated module, and leaves all others to the usual finders."""
 
     def __init__(self, mutant: Mutant) -> None:
         self.mutant, self.path = mutant, str(ROOT / mutant.file)
@@ -93,11 +93,11 @@ class _Reporter:
 
 
 def prepare() -> None:
-    """Import the libraries; to be called before processes are forked."""
+    """Import the libraries; called before processes are forked."""
     for name in LIBRARIES:
         importlib.import_module(name)
-    # The same examples each time, or a mutant that few of them show would be noticed now and then;
-    # and none is made simpler, which takes a minute.
+    # The same examples each time, so that results do not vary; and no shrinking, which takes a
+    # minute.
     phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
     hypothesis.settings.register_profile(
         "mutants", deadline=None, derandomize=True, database=None, phases=phases
@@ -105,7 +105,7 @@ def prepare() -> None:
 
 
 def run_tests(tests: Sequence[str], mutant: Mutant | None, seconds: float) -> Verdict:
-    """Run tests in a process of their own until one fails; with no mutant, of the code as it is."""
+    """Run tests in a new process until one fails; without a mutant, on the unchanged code."""
     reads, writes = os.pipe()
     began = time.monotonic()
     child = os.fork()
@@ -159,13 +159,13 @@ def _run(tests: Sequence[str], mutant: Mutant | None, pipe: int) -> None:
 
 
 def attempt(mutant: Mutant, *, seeds: int | None = None) -> Verdict:
-    """Who notices a mutant: who did the last time, then its tests, then the simulation.
+    """Who notices a mutant: who did last time, then its tests, then the simulation.
 
-    Of a guard, the simulation alone is asked.
+    Guards are left to the simulation.
     """
     known = mutant.known
     if mutant.is_argued:
-        return Verdict()  # all tests and seeds would say the same, and take minutes
+        return Verdict()  # all tests and seeds would pass, and take minutes
     verdict = Verdict()
     if known.startswith(f"{SIMULATION} "):
         verdict = simulated.catch(mutant, start=int(known.split()[1]), seeds=1)
@@ -173,7 +173,7 @@ def attempt(mutant: Mutant, *, seeds: int | None = None) -> Verdict:
         verdict = run_tests([known], mutant, KNOWN_SECONDS)
     if verdict.by:
         return verdict
-    # File by file: most are noticed by the first, and then the others are not even collected.
+    # File by file: the first notices most, and then the others are not even collected.
     for file in () if mutant.is_guard else tests_of(mutant.file):
         verdict = run_tests([file], mutant, TEST_SECONDS)
         if verdict.by:

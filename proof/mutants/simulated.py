@@ -1,4 +1,4 @@
-"""Ask the simulation about a mutant, on a copy of the packages that holds it."""
+"""Run the simulation on a copy of the packages with a mutant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from proof.mutants.listing import ROOT, SIMULATION, Mutant, Verdict
 
 PACKAGES = ("fanfold", "fanfold_cli", "functions", "proof/model", "proof/simulation")
-# A mutant may never end, and is noticed by that. Without a guard, only a violation counts.
+# A mutant that never ends is noticed, too. For a guard, only a violation counts.
 SECONDS = 600.0
 
 
@@ -22,7 +22,7 @@ def copy_with(mutant: Mutant, target: Path) -> None:
     """Copy the packages with a mutant; raises `LookupError` if it does not fit the source."""
     mutated = mutant.source()
     for package in PACKAGES:
-        # With the bytecode: it is good for all files but the one that is written below.
+        # With the bytecode, which is valid for all files except the one written below.
         shutil.copytree(ROOT / package, target / package)
     (target / mutant.file).write_text(mutated)
 

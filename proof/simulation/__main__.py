@@ -1,7 +1,7 @@
 """`python -m proof.simulation --seeds 1000 --start 0`: many runs, each from its seed.
 
-With `--keep FOLDER`, what is done is written there: the same command, started again, goes on behind
-it. A run with a violation is printed with the command that repeats it, and the others go on.
+With `--keep FOLDER`, progress is written there, and the same command continues from it. A run with
+a violation is printed with the command that repeats it; the other runs continue.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ class SeedRun:
     faults: Counter[str] = field(default_factory=Counter)
     reached: Counter[str] = field(default_factory=Counter)  # states, and how often
     trace: tuple[str, ...] = ()
-    entries: int = 0  # in timelines at the end, each of them judged
+    entries: int = 0  # in timelines at the end, each of them checked
 
 
 def run(seed: int, kind: Kind | None = None) -> SeedRun:
-    """Run and check one seed, of its own kind or of another; only inside `installed()`."""
+    """Run and check one seed, of its own or another kind; only inside `installed()`."""
     kind = kind or kind_of(seed)
     world = kind.make(seed)
     try:
         kind.live(world)
         found = violations(world, kind.checks)
-    except Exception as error:  # noqa: BLE001 - a run that cannot be judged is a violation too
+    except Exception as error:  # noqa: BLE001 - a run that cannot be checked is a violation
         found = [f"{type(error).__name__}: {traceback.format_exc()}"]
     world.reached.at_the_end()
     trace = tuple(world.trace) if found else ()
@@ -76,8 +76,8 @@ def _run_alone(seed: int, kind: Kind | None) -> SeedRun:
 def _collected_at_the_end() -> Iterator[None]:
     """Collect garbage once, after a run.
 
-    Nearly all objects of a world live until its end, and the copies of the functions' modules as
-    long as the process. To look for garbage among them again and again costs a tenth of the time.
+    Nearly all objects of a world live until its end, and copies of the functions' modules as long
+    as the process. Collecting garbage during the run would cost a tenth of the time.
     """
     gc.disable()
     loaded = lambdas().count()
@@ -86,7 +86,7 @@ def _collected_at_the_end() -> Iterator[None]:
     finally:
         gc.collect()
         if lambdas().count() > loaded:
-            gc.freeze()  # not looked at again
+            gc.freeze()  # not examined again
         gc.enable()
 
 
@@ -95,8 +95,8 @@ class WorkerDied(Exception):
 
     def __init__(self, seeds: Sequence[int]) -> None:
         super().__init__(
-            "A process was killed, perhaps because memory ran out, while these seeds were under "
-            f"way: {', '.join(map(str, seeds))}. One of them alone: "
+            "A process was killed, perhaps because memory ran out, while these seeds ran: "
+            f"{', '.join(map(str, seeds))}. To run one of them: "
             f"python -m proof.simulation --seeds 1 --start {seeds[0]}"
         )
 
@@ -111,7 +111,7 @@ def run_all(seeds: Sequence[int], jobs: int, kind: Kind | None = None) -> Iterat
     with _processes(jobs) as pool:
         try:
             while True:
-                for seed in islice(waiting, jobs + 1 - len(under_way)):  # one for who ends first
+                for seed in islice(waiting, jobs + 1 - len(under_way)):  # one waits
                     under_way[pool.submit(alone, seed)] = seed
                 if not under_way:
                     return
@@ -125,7 +125,7 @@ def run_all(seeds: Sequence[int], jobs: int, kind: Kind | None = None) -> Iterat
 
 @contextmanager
 def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that end at once, in the middle of a seed, when nobody waits for its result."""
+    """Processes that are ended in mid-seed when the block ends."""
     others = multiprocessing.active_children()
     forking = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(jobs, forking, _begin) as pool:
@@ -139,7 +139,7 @@ def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _begin() -> None:
-    """Leave Ctrl-C to the command itself, and what was made before the fork out of collections."""
+    """Ignore Ctrl-C, and exclude objects from before the fork from garbage collection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
 
@@ -158,7 +158,7 @@ def main() -> int:
     try:
         is_whole = _run_on(tally, chosen, path, code)
     except KeyboardInterrupt:
-        again = ", and the same command goes on behind them" if path else ""
+        again = ", and the same command continues" if path else ""
         print(f"Interrupted: {tally.done:,} seeds are done{again}.", file=sys.stderr)
         return INTERRUPTED
     except WorkerDied as error:
@@ -183,18 +183,18 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=1000, help="how many runs")
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    parser.add_argument("--seconds", type=float, default=None, help="stop after as many seconds")
+    parser.add_argument("--seconds", type=float, default=None, help="stop after this time")
     parser.add_argument("--first", action="store_true", help="stop at the first violation")
     parser.add_argument("--trace", action="store_true", help="print the whole trace of a failure")
     parser.add_argument("--sometimes", action="store_true", help="fail if a state is not reached")
     parser.add_argument("--kind", choices=[each.name for each in KINDS], help="only this kind")
-    parser.add_argument("--keep", type=Path, help="keep here what is done, and go on behind it")
+    parser.add_argument("--keep", type=Path, help="store progress here, and continue from it")
     parser.add_argument("--sums", type=Path, help="write seeds, faults and entries to this file")
     return parser.parse_args()
 
 
 def _run_on(tally: Tally, chosen: argparse.Namespace, path: Path | None, code: str) -> bool:
-    """Run the seeds that are not done; returns whether all are."""
+    """Run the seeds that are not done; return whether all are done."""
     kind = kind_named(chosen.kind) if chosen.kind else None
     seeds = range(chosen.start, chosen.start + chosen.seeds)
     left = [seed for seed in seeds if seed not in tally]
@@ -243,7 +243,7 @@ def _report(result: SeedRun, *, whole: bool) -> None:
     for violation in result.violations:
         print(f"seed {result.seed}: {violation}")
     again = f"--seeds 1 --start {result.seed} --kind {result.kind} --trace"
-    print(f"To see it again: python -m proof.simulation {again}")
+    print(f"To repeat it: python -m proof.simulation {again}")
 
 
 if __name__ == "__main__":

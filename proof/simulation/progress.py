@@ -1,4 +1,4 @@
-"""How far a command with many runs is: a bar on a terminal, and plain lines elsewhere."""
+"""Progress of a command with many runs: a bar on a terminal, otherwise plain lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EVERY_SECONDS = 10.0
 
 @contextmanager
 def shown(total: int) -> Iterator[Callable[[int], None]]:
-    """Call what is yielded with the number of seeds that are done, after each of them."""
+    """Yields a function to call after each seed, with the number of finished seeds."""
     if sys.stdout.isatty() and sys.stderr.isatty():
         with progress_bar("Simulating", total=total, unit="seeds") as bar:
             yield bar.reach

@@ -1,4 +1,4 @@
-"""The stage of the models: tables and queues have the names of their constructs."""
+"""The settings of simulated stages: tables and queues have the names of their constructs."""
 
 from __future__ import annotations
 

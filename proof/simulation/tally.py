@@ -1,4 +1,4 @@
-"""What many runs came to, kept in a file so that a long command can be interrupted and go on."""
+"""Sums of many runs, kept in a file so that an interrupted command can continue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# What a run executes. Once any of it has changed, what was done before proves nothing.
+# The code of a run. If any of it changes, earlier runs prove nothing.
 PACKAGES = ("fanfold", "fanfold_cli", "functions", "proof/model", "proof/simulation")
 
 
@@ -26,7 +26,7 @@ class Tally:
     reached: Counter[str] = field(default_factory=Counter)  # states, and how often
     reached_by: Counter[str] = field(default_factory=Counter)  # states, and by how many runs
     broken: list[int] = field(default_factory=list)  # seeds with a violation
-    entries: int = 0  # in timelines at the ends of the runs, each of them judged
+    entries: int = 0  # in timelines at the ends of the runs, each of them checked
 
     def __post_init__(self) -> None:
         self.end = max(self.start, self.end)
@@ -62,11 +62,11 @@ class Tally:
             self.end += 1
 
     def sums(self) -> dict[str, int]:
-        """What all runs came to."""
+        """The sums of all runs."""
         return {"seeds": self.done, "faults": self.faults.total(), "entries": self.entries}
 
     def save(self, path: Path, code: str) -> None:
-        """Write the file whole or not at all."""
+        """Write the file atomically."""
         path.parent.mkdir(parents=True, exist_ok=True)
         content = {**vars(self), "code": code, "beyond": sorted(self.beyond)}
         fresh = path.with_suffix(".new")
@@ -75,7 +75,7 @@ class Tally:
 
     @staticmethod
     def load(path: Path, code: str) -> Tally | None:
-        """Read the file; None if there is none, or it is of other code."""
+        """Read the file; None if it is missing or from other code."""
         if not path.exists():
             return None
         content = json.loads(path.read_text())
@@ -87,7 +87,7 @@ class Tally:
 
 
 def code_digest() -> str:
-    """What tells one state of the code from another."""
+    """A hash of the code."""
     digest = hashlib.sha256()
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):

@@ -1,4 +1,4 @@
-"""`python -m proof.simulation.worker_processes`: PLAN and DELIVER, as processes that may be killed.
+"""`python -m proof.simulation.worker_processes`: PLAN and DELIVER as processes that may be killed.
 
 They replace the local engine's poller, which kills no worker and copies no message. Each is a warm
 Lambda environment: it receives a message, invokes the real function, and deletes the message unless
@@ -41,9 +41,9 @@ QUEUES = (names.PUBLISH, names.EXPRESS, names.BULK)
 FORKING = multiprocessing.get_context("fork")
 # The pause of a worker when no queue had a message.
 IDLE_SECONDS = 0.1
-# For the runner to kill its workers and print its counts.
+# Time for the runner to kill its workers and print its counts.
 END_SECONDS = 10.0
-# Within this time a worker is killed: about as long as a segment of 1,000 followers takes.
+# A worker is killed within this time, about the duration of a segment of 1,000 followers.
 KILL_SECONDS = 0.5
 # Marks a copy, so that it is not copied again.
 COPY: Any = {"copy": {"DataType": "String", "StringValue": "yes"}}
@@ -79,11 +79,11 @@ def running(plan: Plan, environment: Mapping[str, str], *, log: IO[Any]) -> Iter
 
 
 def stop_polling(stack: Deployment, *, visibility_seconds: int) -> None:
-    """Have the local engine take nothing from the queues of fan-outs.
+    """Stop the local engine's polling of the queues of fan-outs.
 
-    What a killed worker held, or an answer of the busy engine that was lost, is visible again after
-    so long at the latest; as deployed, after six minutes. It is to be longer than an invocation
-    takes, so that no message is handled twice at a time only because this machine is slow.
+    The visibility timeout bounds how long a message stays hidden after a killed worker or a lost
+    answer; as deployed, six minutes. It must be longer than an invocation, so that a slow machine
+    does not make two workers handle a message.
     """
     sqs, lambda_ = stack.client("sqs"), stack.client("lambda")
     for each in QUEUES:
@@ -132,7 +132,7 @@ def _work(plan: Plan, count_copy: Callable[[], None]) -> None:
 
 @dataclass(frozen=True)
 class Source:
-    """A queue as one worker takes from it: messages one by one, each for the real function."""
+    """A queue from which a worker receives messages one by one, for the real function."""
 
     queue: names.Queue
     door: Any  # the function's module
@@ -158,7 +158,7 @@ class Source:
         return messages
 
     def invoke(self, message: Any) -> bool:
-        """Call the function, and delete the message unless that failed; whether it succeeded."""
+        """Call the function, and delete the message if that succeeded; return whether it did."""
         event = sqs_event(self.url.rpartition("/")[2], [message])
         context = Context(clock.monotonic() + self.queue.consumer.seconds, clock.monotonic)
         if self.door.handler(event, context)["batchItemFailures"]:
@@ -167,9 +167,9 @@ class Source:
         return True
 
     def show(self, handle: str, *, after_seconds: int) -> None:
-        """Let the message be visible again: nobody waits for its timeout.
+        """Make the message visible again before its timeout.
 
-        Unless it is handled and deleted meanwhile, or the engine is too busy to answer.
+        It has no effect if the message is deleted meanwhile, or the engine is too busy to answer.
         """
         with suppress(ClientError, BotoCoreError):
             boto.sqs().change_message_visibility(
@@ -188,7 +188,7 @@ class Source:
 
 
 def doors() -> dict[names.Function, Any]:
-    """The functions' modules. Imported by each worker itself: connections must not be shared."""
+    """The functions' modules, imported by each worker, because connections must not be shared."""
     from functions import deliver
     from functions import plan as planning
 
@@ -235,7 +235,7 @@ class _Queue(Source):
         death.cancel()
 
     def _die(self, handle: str) -> None:
-        """Kill this process. Its message is visible again at once."""
+        """Kill this process; its message is visible again immediately."""
         self.show(handle, after_seconds=0)
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -134,12 +134,7 @@ class Follows(System):
     """The system of deliveries, and follows beside them."""
 
     def __init__(
-        self,
-        believed: int,
-        limits: Limits | None = None,
-        *,
-        way: Way | None = None,
-        seed: int = 0,
+        self, believed: int, limits: Limits | None = None, *, way: Way | None = None, seed: int = 0
     ) -> None:
         self.way = way or Way()
         self.backfilled: Counter[int] = Counter()  # entries that RELATE has put, by second

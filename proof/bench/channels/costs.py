@@ -85,8 +85,7 @@ def _with_channels(readers: int, count: int) -> Units:
         if not all(world.is_complete(POST.format(number)) for number in range(POSTS)):
             raise RuntimeError("Not all posts are delivered.")
         return Units(
-            writes=world.total(WRITE) - before[WRITE],
-            reads=world.total(READ) - before[READ],
+            writes=world.total(WRITE) - before[WRITE], reads=world.total(READ) - before[READ]
         )
 
 

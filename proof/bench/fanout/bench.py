@@ -109,10 +109,7 @@ def run(*, short: bool) -> BenchResult:
     shown = [each for each in runs if each.case.seed == 0]
     return BenchResult(
         figures=_figures(against_targets),
-        rows=[
-            *(row for each in shown for row in each.rows),
-            *([] if short else _beside_sockets()),
-        ],
+        rows=[*(row for each in shown for row in each.rows), *([] if short else _beside_sockets())],
         setting={
             "followers": f"{FOLLOWERS:,}",
             "seeds": f"{1 if short else len(SEEDS)}, the figures are the worst of all runs",

@@ -1,4 +1,4 @@
-"""Capacity units counted exactly, and limits on them; the store works with either or neither.
+"""Counts capacity units exactly, and limits them; both are optional.
 
 Sources: "DynamoDB read and write operations", "Global secondary indexes: provisioned throughput
 considerations", "Burst and adaptive capacity", "On-demand capacity mode", "Quotas" of the Developer
@@ -22,7 +22,7 @@ READ, WRITE = "Read", "Write"
 
 
 def write_units(*sizes: int) -> int:
-    """Units of a write, by the largest of the item's sizes before and after; at least one."""
+    """Units of a write, by the larger of the item's sizes before and after; at least one."""
     return max(1, -(-max(sizes, default=0) // WRITE_UNIT_BYTES))
 
 
@@ -99,7 +99,7 @@ class Limits:
 
 @dataclass
 class Bucket:
-    """Tokens that come back with time; a full bucket passes even a request larger than itself."""
+    """A token bucket; if it is full, it admits even a request larger than itself."""
 
     rate: float
     capacity: float
@@ -109,7 +109,7 @@ class Bucket:
     def admits(self, units: float, now: float) -> bool:
         self.tokens = min(self.capacity, self.tokens + (now - self.at) * self.rate)
         self.at = now
-        # Tokens that came back in parts do not quite sum up.
+        # Allows for rounding errors of the refill.
         return self.tokens + 1e-6 >= min(units, self.capacity)
 
     def take(self, units: float) -> None:
@@ -132,7 +132,7 @@ class Throttle:
     _buckets: dict[tuple[Resource, str, str, int], Bucket] = field(default_factory=dict)
 
     def admit(self, charges: Sequence[Charge]) -> list[Reason]:
-        """Take all charges, or none: then the reasons return."""
+        """Take all charges, or none and return the reasons."""
         now = self.clock.monotonic()
         taken: list[tuple[Bucket, float]] = []
         reasons: list[Reason] = []
@@ -185,7 +185,7 @@ class Meter:
     throttled: Counter[str] = field(default_factory=Counter)
 
     def charge(self, charges: Sequence[Charge]) -> list[Reason]:
-        """Count the charges; if they are throttled, nothing is counted and the reasons return."""
+        """Count the charges, or return the reasons of a throttle and count nothing."""
         if self.throttle is not None and (reasons := self.throttle.admit(charges)):
             self.throttled.update(reason.reason for reason in reasons)
             return reasons
@@ -221,13 +221,13 @@ def throttled(reasons: Sequence[Reason], *, key_range_as: str = PROVISIONED) -> 
 
 
 def consumed(request: Mapping[str, Any], charges: Iterable[Charge]) -> dict[str, Any]:
-    """What `ReturnConsumedCapacity` of a request adds to an answer about one table."""
+    """The consumed capacity that an answer about one table contains if requested."""
     tables = consumed_by_table(request, charges)
     return {"ConsumedCapacity": tables["ConsumedCapacity"][0]} if tables else {}
 
 
 def consumed_by_table(request: Mapping[str, Any], charges: Iterable[Charge]) -> dict[str, Any]:
-    """The same of an answer about several tables, which has a list."""
+    """The same for an answer about several tables, as a list."""
     wanted = request.get("ReturnConsumedCapacity")
     if wanted not in ("TOTAL", "INDEXES"):
         return {}

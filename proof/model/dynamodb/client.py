@@ -1,4 +1,4 @@
-"""DynamoDB as a boto3 client shows it."""
+"""DynamoDB behind the interface of a boto3 client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SERVICE = "dynamodb"
 
 
 def create_table(database: Database, request: Request) -> Answer:
-    """The table is active at once."""
+    """The table is active immediately."""
     types = {
         each["AttributeName"]: each["AttributeType"] for each in request["AttributeDefinitions"]
     }
@@ -57,7 +57,7 @@ def _description(database: Database, request: Request) -> Answer:
 
 
 def update_time_to_live(database: Database, request: Request) -> Answer:
-    """Items that are there already expire only once they are written again."""
+    """Existing items expire only after they are written again."""
     wanted = request["TimeToLiveSpecification"]
     table = database.table(request["TableName"])
     table.ttl = wanted["AttributeName"] if wanted["Enabled"] else None

@@ -1,4 +1,4 @@
-"""All tables, and what every call does with them: find one, charge for it, expire what is due."""
+"""All tables, and what each call does: find a table, charge units, expire due items."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Database:
     meter: Meter | None = None
     key_range_as: Callable[[str], str] = lambda _table: PROVISIONED
     tables: dict[str, Table] = field(default_factory=dict)
-    # The request of each idempotent transaction by its token, and until when the token is known.
+    # By token of an idempotent transaction: its request, and when the token is forgotten.
     tokens: dict[str, tuple[Any, float]] = field(default_factory=dict)
     # The tokens of transactions of which some items have not appeared yet, and all their items.
     in_progress: set[str] = field(default_factory=set)
@@ -38,7 +38,7 @@ class Database:
             self.tables[schema.name] = Table(schema, self.clock, self.hooks)
 
     def table(self, name: str) -> Table:
-        """A table by name, with nothing in it that should have expired."""
+        """A table by name, after due items have expired."""
         table = self.tables.get(name)
         if table is None:
             raise Refused("ResourceNotFoundException", "Requested resource not found")
@@ -47,7 +47,7 @@ class Database:
         return table
 
     def charge(self, charges: Sequence[Charge]) -> list[Reason]:
-        """Count the charges; if they are throttled, nothing is counted and the reasons return."""
+        """Count the charges, or return the reasons of a throttle and count nothing."""
         return self.meter.charge(charges) if self.meter is not None else []
 
     def pay(self, charges: Sequence[Charge]) -> None:
@@ -58,7 +58,7 @@ class Database:
         return throttled(reasons, key_range_as=self.key_range_as(table))
 
     def left_over(self, operation: str, tables: Mapping[str, Sequence[Any]]) -> dict[str, set[int]]:
-        """Which requests of a batch the hook leaves for another call: numbers by table."""
+        """The requests of a batch that the hook leaves unprocessed: their numbers by table."""
         hook = self.hooks.unprocessed or (lambda _operation, _table, _count: ())
         return {name: set(hook(operation, name, len(each))) for name, each in tables.items()}
 

@@ -1,4 +1,4 @@
-"""Items in sorted partitions, which tables and indexes are made of."""
+"""Sorted partitions of items, of which tables and indexes consist."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 from proof.model.dynamodb.values import Item
 
-# An item's place in its partition: its sort key, if there is one; in an index followed by the
-# table's key, which tells equal index keys apart.
+# An item's place in its partition: its sort key, if any; in an index, followed by the table's key,
+# which distinguishes equal index keys.
 Place: TypeAlias = tuple[Any, ...]
 # Up to this many new places are inserted one by one; more are sorted in at once.
 FEW = 8
-# The keys of a test or a run, which come again and again.
+# The keys of a test or run repeat.
 HASHES_KEPT = 16_384
 
 
@@ -28,7 +28,7 @@ class Row(NamedTuple):
 
 
 class Key(NamedTuple):
-    """Where an item lies: its partition key, and its place in the partition."""
+    """The partition key of an item, and its place in the partition."""
 
     partition: Any
     place: Place
@@ -50,10 +50,10 @@ class Range:
     low_included: bool = True
     high_included: bool = True
     prefix: Any = None
-    is_point: bool = False  # asked for with `=`
+    is_point: bool = False  # by `=`
 
     def ends_at(self, sort_key: Any, *, forward: bool) -> bool:
-        """Whether the sort key is the last one possible: an included bound of BETWEEN, <= or >=."""
+        """Whether the sort key is the last possible one: the included bound of BETWEEN, <=, >=."""
         if self.is_point:
             return False
         if forward:
@@ -101,7 +101,7 @@ class Partition:
     def walk(
         self, within: Range, *, after: Place | None, forward: bool
     ) -> Iterator[tuple[Place, Row]]:
-        """Rows of the range in order, behind the place `after`, where no row need be."""
+        """Rows of the range in order, behind the place `after`, which may be empty."""
         places = self._in_order()
         first, end = 0, len(places)
         if within.prefix is not None:
@@ -128,7 +128,7 @@ class Partition:
         self.past.append((at, place, self.rows.get(place)))
 
     def as_of(self, moment: float) -> Partition:
-        """The partition at an earlier moment, as far back as it remembers."""
+        """The partition at an earlier moment, as far as it remembers."""
         if not self.past or self.past[-1][0] <= moment:
             return self
         undone = {place: row for at, place, row in reversed(self.past) if at > moment}
@@ -211,6 +211,6 @@ def _hash(entry: tuple[int, Any]) -> int:
 
 @lru_cache(HASHES_KEPT)
 def hash_of(key: Any) -> int:
-    """64 bits that spread partition keys, in place of DynamoDB's hash, which is not public."""
+    """A hash of 64 bits for partition keys; DynamoDB's own is not public."""
     raw = key if isinstance(key, bytes) else str(key).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(raw, digest_size=8).digest())

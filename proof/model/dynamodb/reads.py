@@ -41,7 +41,7 @@ def get_item(database: Database, request: Request) -> Answer:
 
 
 def batch_get_item(database: Database, request: Request) -> Answer:
-    """Read up to 100 items, in no order; some may be left for another call."""
+    """Read up to 100 items, in any order; some may be left unprocessed."""
     parts = request["RequestItems"]
     keys = {name: part["Keys"] for name, part in parts.items()}
     check_batch("BatchGetItem", keys, MAX_BATCH_GETS)
@@ -104,7 +104,7 @@ def _get(table: Table, key: Key, request: Request) -> tuple[Row | None, Charge]:
 
 @dataclass
 class Source:
-    """What a query or scan reads: a table, or an index as far as it has caught up."""
+    """What a query or scan reads: a table, or an index, which may lag."""
 
     table: Table
     index: Index | None
@@ -134,7 +134,7 @@ class Source:
 
     @property
     def moment(self) -> float | None:
-        """When the table is seen, None for now; an index lags by itself."""
+        """The moment at which the table is read, None for now; an index lags by itself."""
         return None if self.index else self.table.moment(consistent=self.consistent)
 
     @property
@@ -143,7 +143,7 @@ class Source:
         return tuple(dict.fromkeys((*self.key.names, *self.table.schema.key.names)))
 
     def start(self, wire: dict[str, Any] | None) -> Item | None:
-        """The key to start behind, where no item need be; raises `Invalid`."""
+        """The key to start behind, which need not exist; raises `Invalid`."""
         if wire is None:
             return None
         item = item_from_wire(wire)
@@ -216,7 +216,7 @@ def query(database: Database, request: Request) -> Answer:
 
 
 def _is_end(source: Source, within: Range, item: Item, *, forward: bool) -> bool:
-    """Whether nothing can follow the item; in an index, another item may have the same key."""
+    """Whether nothing can follow the item; in an index, items may share a key."""
     if source.key.sort is None or source.index is not None:
         return False
     return within.ends_at(item[source.key.sort][1], forward=forward)
@@ -255,7 +255,7 @@ class _Page:
     def read(
         rows: Iterator[Row], limit: int | None, only: Condition | None, values: Values
     ) -> _Page:
-        """Read until the limit, 1 MB or the end, counting what the filter leaves out.
+        """Read until the limit, 1 MB or the end, including items that the filter leaves out.
 
         A page that reaches its limit says that there is more, even after the last item.
         """

@@ -1,4 +1,4 @@
-"""A table and its indexes: keys checked, entries derived, changes applied, items expired."""
+"""A table and its indexes: checks keys, derives entries, applies changes, expires items."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_ITEM_BYTES = 400 * 1024
 KEYS_ONLY, ALL, INCLUDE = "KEYS_ONLY", "ALL", "INCLUDE"
 # DynamoDB deletes an item "within a few days" of its time.
 TTL_DELAY_SECONDS = 2 * 24 * 60 * 60
-# DynamoDB takes an older time for a mistake.
+# DynamoDB ignores older times.
 TTL_MAX_AGE_SECONDS = 5 * 365 * 24 * 60 * 60
 
 
@@ -69,8 +69,8 @@ class Hooks:
     `ttl_delay(table)`: how long after its time an item is deleted; None never deletes.
     `unprocessed(operation, table, count)`: numbers of the `count` requests of a batch left over.
     `shuffle(items)`: reorders the answer of BatchGetItem in place.
-    `appear(steps)`: makes the changes of a transaction, in whatever order, and some of them later.
-    Its items are locked until all are made, which is when the call has to be answered.
+    `appear(steps)`: makes the changes of a transaction, in any order, and some of them later. Its
+    items are locked until all are made; only then may the call be answered.
     """
 
     read_lag: Callable[[str], float] | None = None
@@ -107,13 +107,13 @@ class Index:
         return Entry(key, Row(kept, size_of_item(kept)))
 
     def key_of(self, item: Item) -> Key:
-        """Where an item with the keys of index and table lies in the index."""
+        """The place in the index of an item with the keys of index and table."""
         names = [self.schema.key.sort] if self.schema.key.sort else []
         place = tuple(item[name][1] for name in (*names, *self.table_key.names))
         return Key(item[self.schema.key.partition][1], place)
 
     def change(self, key: Key, row: Row | None, *, due: float, now: float) -> None:
-        """Let a change reach the index when it is due, but not before earlier changes."""
+        """Let a change reach the index when it is due, after earlier changes."""
         if self._coming:
             due = max(due, self._coming[-1][0])
         if due <= now and not self._coming:
@@ -143,13 +143,13 @@ class Table:
         self._count = 0
 
     def key_of(self, item: Item) -> Key:
-        """Where an item with checked keys lies."""
+        """The place of an item with checked keys."""
         schema = self.schema.key
         place = () if schema.sort is None else (item[schema.sort][1],)
         return Key(item[schema.partition][1], place)
 
     def checked_key(self, key: Item) -> Key:
-        """Where the item of a key lies; raises `Invalid` if these are not the key's attributes."""
+        """The place of a key's item; raises `Invalid` if the attributes are not the key's."""
         schema = self.schema.key
         if len(key) != len(schema.names):
             raise Invalid("The provided key element does not match the schema")
@@ -191,7 +191,7 @@ class Table:
         return self.space.partition(key.partition).rows.get(key.place)
 
     def moment(self, *, consistent: bool) -> float | None:
-        """The moment that a read sees; None for now."""
+        """The moment of which a read sees the state; None for now."""
         if consistent or self._hooks.read_lag is None:
             return None
         lag = min(self._hooks.read_lag(self.schema.name), self._hooks.max_read_lag)
@@ -242,7 +242,7 @@ class Table:
                 yield index, before, after
 
     def expire(self) -> None:
-        """Delete the items that are due, each at its time, which consumes nothing."""
+        """Delete due items, each at its time, without consuming units."""
         now = self._clock.now
         while self._expiring and self._expiring[0][0] <= now:
             due, _, key, expiry = heapq.heappop(self._expiring)

@@ -31,8 +31,8 @@ READERS: dict[str, Callable[[Database, Request], Change]] = {
 def transact_write_items(database: Database, request: Request) -> Answer:
     """Change up to 100 distinct items: all of them, or none.
 
-    Readers may see one item changed before another, also those that read consistently
-    ("Isolation levels" of the Developer Guide). Until all are, nobody else can change them.
+    Readers may see one item changed before another, even with consistent reads ("Isolation levels"
+    of the Developer Guide). Until all are changed, nobody else can change them.
     """
     token = request.get("ClientRequestToken")
     if token in database.in_progress:
@@ -70,7 +70,7 @@ def transact_write_items(database: Database, request: Request) -> Answer:
 
 
 def _make(database: Database, changes: Sequence[Change], request: Request) -> None:
-    """Lock the items, and make the changes, perhaps one after the other."""
+    """Lock the items and make the changes, perhaps one by one."""
     token, places = request.get("ClientRequestToken"), {change.place for change in changes}
     waiting = len(changes)
 
@@ -125,14 +125,14 @@ def _read(database: Database, actions: Sequence[Request]) -> list[Change]:
 
 
 def _locked(database: Database, change: Change) -> dict[str, Any]:
-    """The reason of a change that another transaction is in the way of; empty if none is."""
+    """The cancellation reason if another transaction has locked the item; else empty."""
     if change.place not in database.locked:
         return {}
     return {"Code": "TransactionConflict", "Message": CONFLICT}
 
 
 def _try(change: Change) -> dict[str, Any]:
-    """Try a change; why it cancels the transaction, or the code `None`."""
+    """Try a change; return the reason why it cancels the transaction, or the code `None`."""
     try:
         change.attempt()
     except Invalid as invalid:

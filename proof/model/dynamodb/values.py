@@ -1,4 +1,4 @@
-"""Attribute values: read from the wire, checked, compared, measured and written back.
+"""Attribute values: reads, checks, compares, measures and writes them.
 
 Inside the model a value is `(type, content)` and never changes: text for S, `Decimal` for N, bytes
 for B, a frozenset for the sets, a tuple of values for L, a dict for M.
@@ -26,7 +26,7 @@ MAX_DIGITS = 38
 MIN_EXPONENT, MAX_EXPONENT = -130, 125
 
 _PLAIN = Context(prec=200)
-# A set of thousands of numbers is measured and written at every change of its item.
+# A set of thousands of numbers is measured again at every change of its item.
 NUMBERS_KEPT = 16_384
 
 
@@ -110,7 +110,7 @@ def _number(text: str) -> Decimal:
 
 
 def checked_number(number: Decimal) -> Decimal:
-    """The number in its one form; raises `Invalid` if DynamoDB cannot hold it."""
+    """The normalized number; raises `Invalid` if DynamoDB cannot hold it."""
     if not number:
         return Decimal(0)
     if number.adjusted() > MAX_EXPONENT:
@@ -188,7 +188,7 @@ def _size_of_number(number: Decimal) -> int:
     trimmed = text.rstrip("0")
     if not trimmed:
         return 1
-    low = int(exponent) + len(text) - len(trimmed)  # the place of the last digit that counts
+    low = int(exponent) + len(text) - len(trimmed)  # the place of the last significant digit
     high = low + len(trimmed.lstrip("0"))
     pairs = -(-high // 2) - low // 2
     return min(21, pairs + 1 + sign)

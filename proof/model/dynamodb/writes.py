@@ -1,7 +1,7 @@
 """PutItem, UpdateItem, DeleteItem and BatchWriteItem.
 
-A change is read from its request, which shows what is wrong with it whatever is stored; then it is
-tried against what is stored, then paid for, then made. Source: the API reference of each operation.
+A change is read from its request, which finds errors that do not depend on stored items. Then it is
+tried on the stored item, charged and made. Source: the API reference of each operation.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ CONFLICT = "Transaction is ongoing for the item"
 
 @dataclass
 class Change:
-    """One change of one item, read from a request; `attempt` finds what would become of it.
+    """One change of one item, read from a request; `attempt` computes its result.
 
-    `image` makes the new item from the one that is there; None deletes it.
+    `image` makes the new item from the stored one; None deletes it.
     """
 
     table: Table
@@ -44,14 +44,14 @@ class Change:
     passes: bool = False
 
     def attempt(self) -> None:
-        """Test the condition on the item that is there, and make the new one; raises `Invalid`."""
+        """Test the condition on the stored item, and compute the new one; raises `Invalid`."""
         self.old = self.table.get(self.key)
         old = self.old.item if self.old else None
         self.passes = holds(self.condition, old or {}, self.expressions.values)
         self.new = self.image(old) if self.passes else self.old
 
     def _wanted(self) -> Row | None:
-        """The item that a failed condition has prevented, as far as it can be made."""
+        """The item that a failed condition prevented, if it can be computed."""
         try:
             return self.image(self.old.item if self.old else None)
         except Invalid:
@@ -59,17 +59,17 @@ class Change:
 
     @property
     def size(self) -> int:
-        """The bytes of the item before or after, whichever are more."""
+        """The larger size of the item, before or after."""
         return max((row.size for row in (self.old, self.new) if row), default=0)
 
     @property
     def place(self) -> tuple[str, Key]:
-        """The item: its table's name and its key there."""
+        """The item: its table's name and its key."""
         return self.table.schema.name, self.key
 
     @property
     def charges(self) -> list[Charge]:
-        """What it consumes; a failed condition as much as the larger item, in the table alone.
+        """What it consumes; a failed condition consumes the larger item, only in the table.
 
         Source: "Conditional writes and capacity units" of the Developer Guide.
         """
@@ -81,7 +81,7 @@ class Change:
 
     @property
     def found(self) -> dict[str, Any]:
-        """The item that failed the condition, if the request asks for it."""
+        """The item that failed the condition, if the request wants it."""
         wanted = self.request.get("ReturnValuesOnConditionCheckFailure")
         if wanted != "ALL_OLD" or self.old is None:
             return {}
@@ -102,7 +102,7 @@ def read_put(database: Database, request: Request) -> Change:
 
 
 def read_delete(database: Database, request: Request, *, checks_only: bool = False) -> Change:
-    """A delete, or the check of a condition alone."""
+    """A delete, or only the check of a condition."""
     table, expressions = database.table(request["TableName"]), Expressions.of(request)
     condition = expressions.condition(request.get("ConditionExpression"))
     expressions.check()
@@ -111,7 +111,7 @@ def read_delete(database: Database, request: Request, *, checks_only: bool = Fal
 
 
 def read_update(database: Database, request: Request) -> tuple[Change, tuple[Action, ...]]:
-    """An update and its actions; without an item it begins with the key alone."""
+    """An update and its actions; it creates a missing item from its key."""
     table, expressions = database.table(request["TableName"]), Expressions.of(request)
     actions = expressions.update(request.get("UpdateExpression"))
     condition = expressions.condition(request.get("ConditionExpression"))
@@ -150,7 +150,7 @@ def put_item(database: Database, request: Request) -> Answer:
 
 
 def delete_item(database: Database, request: Request) -> Answer:
-    """Delete one item; it is no error if there is none."""
+    """Delete one item; a missing one is no error."""
     return _write(database, read_delete(database, request))
 
 
@@ -181,7 +181,7 @@ def update_item(database: Database, request: Request) -> Answer:
 
 
 def batch_write_item(database: Database, request: Request) -> Answer:
-    """Up to 25 puts and deletes without conditions; some may be left for another call."""
+    """Up to 25 puts and deletes without conditions; some may be left unprocessed."""
     tables = request["RequestItems"]
     check_batch("BatchWriteItem", tables, MAX_BATCH_WRITES)
     changes = list(_read_batch(database, tables))

@@ -1,4 +1,4 @@
-"""SQS as a boto3 client shows it: standard queues, at least once, in any order.
+"""SQS behind the interface of a boto3 client: standard queues, at least once, in any order.
 
 Sources: the API reference of each operation; "visibility timeout", "dead-letter queues" of the
 Developer Guide.
@@ -31,7 +31,7 @@ from proof.model.sqs.queues import Hooks, Queue, Redrive
 
 DLQ_RETENTION_SECONDS = 14 * 24 * 60 * 60
 MAX_TAGS = 50
-# The fields of a queue by the attributes that `SetQueueAttributes` may change here.
+# Fields of a queue by the attributes that `SetQueueAttributes` supports here.
 CHANGEABLE = {
     "VisibilityTimeout": "visibility_seconds",
     "DelaySeconds": "delay_seconds",
@@ -41,7 +41,7 @@ CHANGEABLE = {
 
 @dataclass
 class Queues:
-    """All queues behind any number of clients."""
+    """All queues, shared by any number of clients."""
 
     clock: Clock
     hooks: Hooks = field(default_factory=Hooks)
@@ -49,7 +49,7 @@ class Queues:
     base_url: str = f"http://127.0.0.1/{ACCOUNT}"
 
     def create(self, name: str, **options: Any) -> str:
-        """Make a queue with these fields of `Queue`; its URL comes back."""
+        """Create a queue with these fields of `Queue`; return its URL."""
         url = f"{self.base_url}/{name}"
         self.by_url[url] = Queue(name, self.clock, self.hooks, **options)
         return url
@@ -63,7 +63,7 @@ class Queues:
         return queue
 
     def create_with_dlq(self, name: str, *, max_receives: int, **options: Any) -> tuple[str, str]:
-        """Make a queue and its dead-letter queue, both keeping messages for 14 days; the URLs."""
+        """Create a queue and its dead-letter queue, which keep messages for 14 days; the URLs."""
         dlq_url = self.create(f"{name}Dlq", retention_seconds=DLQ_RETENTION_SECONDS)
         redrive = Redrive(self.queue(dlq_url), max_receives)
         url = self.create(name, retention_seconds=DLQ_RETENTION_SECONDS, redrive=redrive, **options)
@@ -98,7 +98,7 @@ def send_message_batch(queues: Queues, request: Request) -> Answer:
 
 
 def receive_message(queues: Queues, request: Request) -> Answer:
-    """The answer comes at once: only the owner of the clock lets time pass."""
+    """The answer comes immediately: only the owner of the clock lets time pass."""
     count = request.get("MaxNumberOfMessages", 1)
     if not 1 <= count <= MAX_BATCH:
         raise wrong_value(count, "MaxNumberOfMessages", "Must be between 1 and 10")
@@ -115,7 +115,7 @@ def receive_message(queues: Queues, request: Request) -> Answer:
 
 
 def delete_message(queues: Queues, request: Request) -> Answer:
-    """It is no error if the message is gone already."""
+    """A message that is gone is no error."""
     queues.queue(request["QueueUrl"]).delete(request["ReceiptHandle"])
     return {}
 
@@ -159,7 +159,7 @@ def get_queue_attributes(queues: Queues, request: Request) -> Answer:
 
 
 def set_queue_attributes(queues: Queues, request: Request) -> Answer:
-    """The attributes that it can change: how long messages are hidden, delayed and kept."""
+    """Change how long messages are hidden, delayed and kept."""
     queue = queues.queue(request["QueueUrl"])
     for name, value in request["Attributes"].items():
         if name not in CHANGEABLE:
@@ -178,7 +178,7 @@ def tag_queue(queues: Queues, request: Request) -> Answer:
 
 
 def untag_queue(queues: Queues, request: Request) -> Answer:
-    """It is no error if there is no such tag."""
+    """A missing tag is no error."""
     tags = queues.queue(request["QueueUrl"]).tags
     for key in request["TagKeys"]:
         tags.pop(key, None)

@@ -1,4 +1,4 @@
-"""Messages of SQS: their limits, how a request becomes one, and what SQS says about it.
+"""Messages of SQS: limits, checks and attributes.
 
 Sources: "Amazon SQS message quotas" of the Developer Guide; the API reference of SendMessage.
 """
@@ -21,7 +21,7 @@ MAX_VISIBILITY_SECONDS = 12 * 60 * 60
 MAX_GROUP_CHARS = 128
 ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 REGION, ACCOUNT = "eu-central-1", "123456789012"
-# A body may have these characters only: of the control characters three, and no surrogates.
+# The characters that a body may have: three control characters, and no surrogates.
 BODY = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
 SENDER = "AIDASSYFHUBOBT7F4XT75"
 
@@ -45,7 +45,7 @@ class Message:
     hidden: int = 0
     dead_letter_source: str = ""
     sender: str = SENDER
-    late_since: float = math.inf  # when it was first to be received, if SQS is late
+    late_since: float = math.inf  # when it should have been received first, if SQS is late
 
     def system_attributes(self) -> dict[str, str]:
         """The message's system attributes, times in milliseconds."""
@@ -64,7 +64,7 @@ class Message:
 
 
 def arn_of(name: str) -> str:
-    """A queue's name as other services write it."""
+    """The ARN of a queue."""
     return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"
 
 
@@ -106,7 +106,7 @@ def check_message(entry: dict[str, Any]) -> None:
 
 
 def check_entries(entries: Sequence[dict[str, Any]]) -> None:
-    """Refuse a batch as a whole: too few or many entries, or ids that are wrong or not distinct."""
+    """Refuse an entire batch: too few or too many entries, or invalid or duplicate ids."""
     prefix = "AWS.SimpleQueueService"
     if not entries:
         raise Refused(f"{prefix}.EmptyBatchRequest", "There should be at least one entry.")

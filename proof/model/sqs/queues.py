@@ -1,4 +1,4 @@
-"""One standard queue: what waits, what is in flight, what goes to the dead-letter queue.
+"""One standard queue: messages that wait or are in flight, and its dead-letter queue.
 
 Fairness is simplified from "fair queues" of the Developer Guide: a message group is noisy while it
 has at least thirty messages in flight and more than a tenth of all; quiet groups go first.
@@ -23,7 +23,7 @@ NOISY_IN_FLIGHT = 30
 MAX_IN_FLIGHT = 120_000
 # How a message ends; see `Hooks`.
 DELETED, MOVED, EXPIRED = "deleted", "moved", "expired"
-# A message that was received more often does not count in the age of the oldest one.
+# The age of the oldest message does not include messages received more often.
 AGED_RECEIVES = 3
 
 
@@ -39,9 +39,9 @@ class Hooks:
     `fail(queue, entries)`: numbers of the entries of a batch that are not sent.
     `late_seconds(queue, message)`: how long after its delay a message may be received first.
     `comes_short(random, queue, count)`: how many messages, at most `count`, one receive brings.
-    `sent(queue, message)` and `ended(queue, message, how)`: a message was sent, and a message or a
-    copy of it was taken out of its queue for good: DELETED, MOVED to the dead-letter queue, or
-    EXPIRED with its retention.
+    `sent(queue, message)`: a message was sent.
+    `ended(queue, message, how)`: a message or a copy left its queue for good: DELETED, MOVED to the
+    dead-letter queue, or EXPIRED with its retention.
     """
 
     random: Random = field(default_factory=lambda: Random(0))
@@ -84,7 +84,7 @@ class Queue:
     delay_seconds: float = 0
     redrive: Redrive | None = None
     tags: dict[str, str] = field(default_factory=dict)
-    # Counts what may change which messages wait, so that a poller need not look again.
+    # Counts changes of the waiting messages, so that a poller knows when to look again.
     changes: int = 0
     _count: int = 0
     _kept: dict[Message, None] = field(default_factory=dict)  # in the order of arrival
@@ -171,12 +171,12 @@ class Queue:
         return waiting, in_flight, len(self._kept) - waiting - in_flight
 
     def messages(self) -> list[Message]:
-        """Every message that is kept, waiting or hidden; no service call shows them."""
+        """All messages, waiting or hidden; no service call shows them."""
         self._catch_up()
         return list(self._kept)
 
     def received(self, handles: Collection[str]) -> list[Message]:
-        """The messages that these handles delete; no service call shows them."""
+        """The messages of these handles; no service call shows them."""
         return [self._by_handle[handle] for handle in handles if handle in self._by_handle]
 
     def waiting(self) -> int:
@@ -185,14 +185,14 @@ class Queue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it keeps nothing, neither waiting nor hidden."""
+        """Whether it has no message, neither waiting nor hidden."""
         return not self._kept
 
     def age_of_oldest(self) -> float:
         """CloudWatch's ApproximateAgeOfOldestMessage: the seconds since the oldest was sent.
 
-        As SQS does, it leaves out messages that were received too often; and those that are
-        delayed, on which the guide is silent. What SQS delivers late is not delayed.
+        Like SQS, it leaves out messages that were received too often; and delayed ones, about which
+        the guide says nothing. Messages that SQS delivers late are not delayed.
         """
         self._catch_up()
         counted = (
@@ -207,7 +207,7 @@ class Queue:
     def next_change(self) -> float | None:
         """When the next hidden message becomes visible, in seconds since the epoch."""
         hidden = self._hidden
-        while hidden and hidden[0][2].hidden != hidden[0][1]:  # deleted, or hidden anew
+        while hidden and hidden[0][2].hidden != hidden[0][1]:  # deleted, or hidden again
             heapq.heappop(hidden)
         return hidden[0][0] if hidden else None
 
@@ -227,7 +227,7 @@ class Queue:
         heapq.heappush(self._hidden, (self.clock.now + seconds, message.hidden, message))
 
     def _hand_out(self, message: Message, visibility: float) -> str:
-        """Put a waiting message in flight; the handle of this receive."""
+        """Put a waiting message in flight; return the handle of this receive."""
         message.receives += 1
         if message.first_received_at is None:
             message.first_received_at = self.clock.now
@@ -245,7 +245,7 @@ class Queue:
         return message.handle
 
     def _pick(self, received: Collection[str]) -> Message | None:
-        """A message that is not yet in `received`, of a quiet group if there is one."""
+        """A message that is not in `received`, from a quiet group if there is one."""
         noisy = self._noisy_groups()
         candidates = list(islice(self._candidates(noisy, received), self.hooks.window))
         if not candidates and noisy:
@@ -262,14 +262,14 @@ class Queue:
                 yield message
 
     def _noisy_groups(self) -> set[str | None]:
-        """Groups that have to wait. A message without a group counts as a group of its own."""
+        """Groups that must wait. A message without a group is a separate group."""
         most = max(NOISY_IN_FLIGHT - 1, NOISY_SHARE * len(self._in_flight))
         if len(self._in_flight) <= most:
             return set()
         return {group for group, n in self._noise.items() if n > most and group is not None}
 
     def _catch_up(self) -> None:
-        """Show the messages that are hidden no longer, and drop those whose retention is over."""
+        """Show messages that are no longer hidden, and drop those whose retention is over."""
         now = self.clock.now
         while self._hidden and self._hidden[0][0] <= now:
             _, number, message = heapq.heappop(self._hidden)
@@ -298,7 +298,7 @@ class Queue:
         self._by_handle.pop(message.handle, None)
 
     def _bury(self, message: Message, dlq: Queue) -> None:
-        """Move a message to the dead-letter queue; its retention still counts from its sending."""
+        """Move a message to the dead-letter queue; its retention counts from when it was sent."""
         self._forget(message)
         self.hooks.ended(self.name, message, MOVED)
         dlq._accept(

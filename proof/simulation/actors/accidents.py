@@ -1,4 +1,4 @@
-"""What goes wrong by human hands, and lasts until an operator repairs it."""
+"""Human errors, which last until an operator repairs them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from proof.simulation.observed.observers import pair_of
 from proof.simulation.world.lambdas import queue_url
 from proof.simulation.world.world import World
 
-# Of edges that are put by hand; a version above that of the follow is "newer".
+# Of edges that are put by hand; one with a higher version than its follow is "newer".
 MAX_VERSION = 6
 MAX_LEVEL = 2
 
 
 def fail_messages(world: World, random: Random) -> None:
-    """Deploy a consumer that fails whatever it receives at once: SQS moves it to the dead letters.
+    """Deploy a consumer that fails all its messages, so that they become dead letters.
 
-    The sound one of the version before goes on beside it, as during a deploy.
+    The previous version runs beside it, as during a deploy.
     """
     for _ in range(random.randint(1, 3)):
         world.scheduler.sleep(random.uniform(0, 40))
@@ -38,7 +38,7 @@ def fail_messages(world: World, random: Random) -> None:
 def damage_edges(
     world: World, random: Random, users: Sequence[str], publishers: Sequence[str]
 ) -> None:
-    """Delete edges by hand, and put some that belong to no follow, or lie at another level."""
+    """Delete edges by hand, and put some without a follow or at another level."""
     for _ in range(random.randint(1, 4)):
         world.scheduler.sleep(random.uniform(0, 40))
         rows = sorted(world.rows(names.FOLLOWERS), key=lambda row: sorted(pair_of(row)))

@@ -25,11 +25,11 @@ from proof.simulation.world.world import World
 
 # The share of worlds in which posts are edited.
 EDITED = 0.3
-# The share of edits to the body that the post was published with, or that an edit gave it before.
+# The share of edits to a body that the post had before.
 SAME = 0.25
-# The share of edits that come together with another one, or with a retraction.
+# The share of edits that race with another edit or a retraction.
 RACES = 0.3
-# The share of edited posts whose key is used once more.
+# The share of edited posts whose key is used again.
 AGAIN = 0.3
 
 
@@ -82,7 +82,7 @@ def _edit(world: World, random: Random, publisher: str) -> None:
 
 
 def _publish_again(world: World, publisher: str, ref_id: str, content: Any) -> None:
-    """Repeat a publish, or use its key for what is now the body of its post."""
+    """Repeat a publish, or use its key with the current body of its post."""
     names = (f"{publisher}-{number}" for number in range(MAX_POSTS))
     for key in names:
         if ref_id_for(publisher, key) == ref_id:
@@ -90,7 +90,7 @@ def _publish_again(world: World, publisher: str, ref_id: str, content: Any) -> N
 
 
 def _reads(world: World, random: Random, publisher: str) -> str:
-    """Perhaps let a user read just before an edit, so that a container remembers the post."""
+    """Perhaps let a user read just before an edit, so that a container caches the post."""
     users = [user for user, followed in world.history.relations if followed == publisher]
     if not users or random.random() < 0.5:
         return ""
@@ -106,7 +106,7 @@ def _read_later(world: World, random: Random, reader: str, ref_id: str) -> None:
 
 
 def _edit_before_publishing(world: World, random: Random, publisher: str) -> None:
-    """Send edits by the queue, which may bring them before their post, and before its tombstone."""
+    """Send edits by the queue, which may deliver them before their post or its tombstone."""
     ref_id = f"{publisher}-early"
     world.scheduler.sleep(random.uniform(0, 30))
     for number in range(random.randint(1, 2)):
@@ -121,7 +121,7 @@ def _edit_before_publishing(world: World, random: Random, publisher: str) -> Non
 
 
 def _meddle(world: World, random: Random, publishers: list[str]) -> None:
-    """Try to edit posts of others, published or not, by either door."""
+    """Try to edit posts of others, published or not, by HTTP or queue."""
     for number in range(random.randint(1, 4)):
         world.scheduler.sleep(random.uniform(0, 40))
         publisher = random.choice(publishers)

@@ -1,4 +1,4 @@
-"""Operators on call, who run the commands of `fanfold` beside the traffic, and repeat them."""
+"""Operators on call, who run commands of `fanfold` during the traffic, and repeat them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from proof.simulation.world.commands import PLACE, repeat, run
 from proof.simulation.world.neighbours import is_of_neighbours
 from proof.simulation.world.world import World
 
-# How often the calm operator looks for letters that are left: held ones come back meanwhile.
+# How often the operator looks for remaining letters in the calm: held ones come back meanwhile.
 MAX_LOOKS = 10
 # The share of runs in which dropped letters stay dropped.
 STAY_DROPPED = 0.3
@@ -34,7 +34,7 @@ redrive = partial(dlq.redrive, ids=None)
 
 
 def repair(stack: str) -> None:
-    """Repair; where that would take much away, once more with the number that it says."""
+    """Repair; if that would remove too much, repeat it with the number that it prints."""
     try:
         doctor.doctor(repair=True, whole=True, stack=stack)
     except ExpectedError:
@@ -73,7 +73,7 @@ def attend_letters(world: World, random: Random, folder: Path) -> None:
 
 
 def restore_an_old_file(world: World, random: Random, folder: Path, publisher: str) -> None:
-    """Restore letters that were dropped weeks ago, one of them too old to be believed."""
+    """Restore letters that were dropped weeks ago, one of them too old."""
     world.scheduler.sleep(random.uniform(0, 60))
     file, names_of = folder / "old.jsonl", dropping.FIELDS
     lines = []
@@ -90,7 +90,7 @@ def restore_an_old_file(world: World, random: Random, folder: Path, publisher: s
 
 
 def _drop(world: World, random: Random, ids: Sequence[str], file: Path) -> None:
-    """Drop letters, or all of a queue; once more into another file if the command fails."""
+    """Drop letters, or all of a queue; if the command fails, again with another file."""
     queue = random.choice(list(dlq.QueueName))
     is_all = random.random() < 0.3
     for path in (file, file.with_suffix(".again.jsonl")):
@@ -102,7 +102,7 @@ def _drop(world: World, random: Random, ids: Sequence[str], file: Path) -> None:
 
 
 def send_again(world: World, random: Random) -> None:
-    """Send deliveries again that are under way, whether they need it or not."""
+    """Resend open deliveries, whether they need it or not."""
     for _ in range(random.randint(1, 4)):
         world.scheduler.sleep(random.uniform(0, 60))
         ids = _open_ids(world)
@@ -114,7 +114,7 @@ def send_again(world: World, random: Random) -> None:
 
 
 def abandon(world: World, random: Random) -> None:
-    """Abandon deliveries that are under way."""
+    """Abandon open deliveries."""
     for _ in range(random.randint(1, 3)):
         world.scheduler.sleep(random.uniform(0, 30))
         if not (ids := _open_ids(world)):
@@ -133,7 +133,7 @@ def _open_ids(world: World) -> list[str]:
 
 
 def examine(world: World, random: Random) -> None:
-    """Have the doctor repair everything, while follows and deliveries go on."""
+    """Have the doctor repair everything during follows and deliveries."""
     world.scheduler.sleep(random.uniform(0, 60))
     for _ in range(random.randint(1, 2)):
         begun_ms = world.clock.now_ms()
@@ -145,7 +145,7 @@ def examine(world: World, random: Random) -> None:
 def load_follows(
     world: World, random: Random, folder: Path, users: Sequence[str], publishers: Sequence[str]
 ) -> Callable[[], None]:
-    """Load follows from a file; what is returned loads them once more, if that has failed."""
+    """Load follows from a file; if that fails, the returned function loads them again."""
     pairs = [(user, publisher) for user in users for publisher in publishers]
     pairs = sorted(random.sample(pairs, random.randint(1, len(pairs))))
     file = folder / "follows.csv"
@@ -171,7 +171,7 @@ def load_follows(
             is_done = True
         finally:
             now_ms: float = world.clock.now_ms()
-            if not is_done:  # what it has given up may land yet
+            if not is_done:  # writes that it gave up may still land
                 now_ms = max(now_ms, world.scheduler.current.lands_ms)
             for pair, request in zip(pairs, requests, strict=True):
                 asked = history.relations[pair].requests
@@ -192,7 +192,7 @@ def load_follows(
 def settle(
     world: World, random: Random, folder: Path, unfinished: Sequence[Callable[[], None]]
 ) -> None:
-    """When all is calm, finish what was begun: no letter, file or difference is left."""
+    """In the calm, finish everything: no letter, file or difference is left."""
     repeat(world, random, resume)
     repeat(world, random, partial(pause.resume, lane=pause.Lane.PUBLISH))
     for finish in unfinished:
@@ -213,9 +213,9 @@ def settle(
 
 
 def drop_what_is_left(world: World, random: Random, folder: Path) -> None:
-    """Drop letters that break the contract, such as orders of rows that the ledger has lost.
+    """Drop letters that break the contract, such as orders whose ledger rows are lost.
 
-    Again while any are left: SQS may hold copies of a letter, and deletes one at a time.
+    Repeat it while any are left: SQS may have copies of a letter, and deletes one at a time.
     """
     for look in range(MAX_LOOKS):
         if look:
@@ -231,7 +231,7 @@ def drop_what_is_left(world: World, random: Random, folder: Path) -> None:
 
 
 def _empty(world: World, random: Random) -> None:
-    """Redrive dead letters until only those are left that break the contract."""
+    """Redrive dead letters until only those that break the contract are left."""
     for _ in range(MAX_LOOKS):
         repeat(world, random, redrive)
         world.scheduler.sleep(HIDDEN_SECONDS)

@@ -1,4 +1,4 @@
-"""Operators, who act beside the traffic."""
+"""Operators, who act during the traffic."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pause_queues(world: World) -> None:
 
 
 def abandon_deliveries(world: World) -> None:
-    """Abandon deliveries that are under way, at any moment of their work."""
+    """Abandon open deliveries, at any moment of their work."""
     ledger = stores(boto.dynamodb()).ledger
     for _ in range(40):
         world.scheduler.sleep(world.ended_by_hand.uniform(0, 3))

@@ -1,4 +1,4 @@
-"""Operators who give publishers channels and take them away, as `fanfold channels` does."""
+"""Operators who promote and demote publishers, as `fanfold channels` does."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fanfold.channels.head import readable_until
 from proof.simulation.stage import stores
 from proof.simulation.world.world import World
 
-# Publishers without posts, who take places.
+# Publishers without posts, whose channels take places.
 OTHERS = ("c0", "c1")
-# The share of worlds in which somebody changes a channel just after a post was put into it.
+# The share of worlds in which channels are changed just after a post was put into them.
 AT_ONCE = 0.5
-# And how often.
+# The share of posts after which it happens there.
 STRIKES = 0.4
 
 

@@ -1,4 +1,4 @@
-"""Publishers, and those who get in their way."""
+"""Publishers, and users who interfere with them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from proof.simulation.clients.requests import (
 )
 from proof.simulation.world.world import World
 
-MAX_POSTS = 3  # of one publisher, but in a crowd
-# The share of retracted posts that somebody reads before, and again some seconds later: what
-# `timeline` keeps, or has not seen yet, it would show for longer than it may.
+MAX_POSTS = 3  # of one publisher, except in a crowd
+# The share of retracted posts that somebody reads before, and again some seconds later, which would
+# show a stale cache of `timeline`.
 READ, AGAIN_SECONDS = 0.5, (5.0, 40.0)
-# The share of posts that are retracted before they are published: more where clients are impatient,
-# whose first attempt may go on until after the publish.
+# The share of posts that are retracted before they are published: higher with impatient clients,
+# whose first attempt may last until after the publish.
 RETRACTED_FIRST, RETRACTED_FIRST_IN_HASTE = 0.1, 0.8
 
 NOISE = (
@@ -90,7 +90,7 @@ def _read_later(world: World, random: Random, reader: str) -> None:
 
 
 def publish_under_the_same_keys(world: World, publisher: str) -> None:
-    """Be another device of a publisher, which uses the same keys for other posts."""
+    """Publish other posts with the same keys, like another device of the publisher."""
     random = world.random
     for _ in range(random.randint(1, 3)):
         world.scheduler.sleep(random.uniform(0, 30))

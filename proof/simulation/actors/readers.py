@@ -1,7 +1,6 @@
-"""Readers who change whom they are shown, and look at once.
+"""Readers who follow, unfollow, mute, unmute and move their marker, and read immediately.
 
-They follow, unfollow, mute and unmute, move their marker, and read in between; some with two
-devices.
+Some have two devices.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ MAX_AHEAD_MS = 60_000
 
 
 def start(world: World, people: Sequence[str], posting: Sequence[str]) -> None:
-    """Let users of some worlds read, and change whom they are shown."""
+    """Start such readers in some worlds."""
     if world.faults.rates["impatient"]:
         hasty = Random(f"{world.seed} mutes")
         user = hasty.choice(people)
@@ -38,7 +37,7 @@ def start(world: World, people: Sequence[str], posting: Sequence[str]) -> None:
 
 
 def _use(world: World, random: Random, user: str, posting: Sequence[str]) -> None:
-    # One is changed again and again, and nothing is remembered of what was before.
+    # All acts concern one publisher, and none depends on those before.
     publisher = random.choice(posting)
     for _ in range(random.randint(2, 6)):
         world.scheduler.sleep(random.uniform(0, random.choice((1, 10, 60))))
@@ -49,7 +48,7 @@ def _use(world: World, random: Random, user: str, posting: Sequence[str]) -> Non
 
 
 def _change_mutes(world: World, random: Random, user: str, posting: Sequence[str]) -> None:
-    """Mute and unmute one publisher within seconds, and look."""
+    """Mute and unmute one publisher within seconds, and read."""
     publisher = random.choice(posting)
     for _ in range(random.randint(5, 12)):
         world.scheduler.sleep(random.uniform(0, 4))
@@ -60,7 +59,7 @@ def _change_mutes(world: World, random: Random, user: str, posting: Sequence[str
 
 
 def _look(world: World, random: Random, user: str) -> None:
-    """Read at once: mostly the timeline, from its beginning."""
+    """Read immediately: mostly the timeline, from its beginning."""
     what = random.random()
     if what < 0.75:
         read(world, user, limit=random.choice(LIMITS), hydrate=random.random() < 0.7)
@@ -91,7 +90,7 @@ def _mute(kind: str) -> Act:
 
 
 def _mark(world: World, random: Random, user: str, publisher: str) -> None:
-    """Move the marker to something that was shown, or somewhere else, perhaps ahead of time."""
+    """Move the marker to a shown entry, or elsewhere, perhaps into the future."""
     shown = [
         sort_key(each["published_at"], each["ref_id"])
         for pages in world.history.readings
@@ -116,7 +115,7 @@ FOLLOW, UNFOLLOW, MUTE, UNMUTE = (
     _mute("mute"),
     _mute("unmute"),
 )
-# What is done before the next look, and how often in ten.
+# What is done before the next read, and how often in ten times.
 ACTS: tuple[tuple[Act, ...], ...] = (
     (UNFOLLOW,),
     (FOLLOW,),

@@ -1,4 +1,4 @@
-"""One table is restored to an earlier moment, as docs/operations.md says, while the doors go on."""
+"""One table is restored to an earlier moment, as docs/operations.md says, during requests."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ from proof.simulation.world.world import World
 
 Rows = dict[str, dict[str, Any]]  # by key
 
-# Workers hold nothing any more this long after their queues were paused.
+# This long after their queues were paused, workers hold no messages.
 IN_FLIGHT_SECONDS = 150.0
-# Functions remember a publisher's level for a minute, and write edges there; the doctor, who comes
-# after that, finds them.
+# Functions cache a publisher's level for a minute, and write edges there; the doctor runs later.
 REMEMBERED_SECONDS = 120.0
-# With the timelines goes the ledger, so that what was delivered since is delivered again.
+# The ledger is restored with the timelines, so that later posts are delivered again.
 RESTORED = (
     (names.FOLLOWERS,),
     (names.PUBLISHERS,),
@@ -84,7 +83,7 @@ def _rows(world: World, table: names.Table) -> Rows:
 
 
 def _put_back(world: World, table: names.Table, undone: _Undone) -> None:
-    """A restore is no call of ours: nothing throttles it."""
+    """Put rows back without calls, because nothing throttles a restore."""
     meter, world.database.meter = world.database.meter, None
     keys = [name for name in (table.partition_key, table.sort_key) if name]
     for key in undone.changed:
@@ -97,7 +96,7 @@ def _put_back(world: World, table: names.Table, undone: _Undone) -> None:
 
 
 def _note_follows(undone: _Undone) -> None:
-    """The operator asks for what a restored row says from now on; counts are as they were."""
+    """Note restored follows as requests of the operator; counts are not restored."""
     world, now_ms = undone.world, undone.world.clock.now_ms()
     for key in undone.changed:
         row = undone.now.get(key) or undone.then[key]
@@ -106,7 +105,7 @@ def _note_follows(undone: _Undone) -> None:
         did, does = (_follows(rows.get(key)) for rows in (undone.now, undone.then))
         world.damage.miscounted[user] += did - does
         relation, restored = world.history.relations[pair], Asked(does, now_ms, is_import=True)
-        # Messages may have an effect again: later requests are forgotten.
+        # Messages may take effect again, because later requests are forgotten.
         relation.requests += [
             Asked(each.follows, now_ms, is_message=True, is_due=False)
             for each in relation.requests
@@ -140,7 +139,7 @@ def _note_levels(undone: _Undone) -> None:
 
 
 def _note_entries(undone: _Undone) -> None:
-    """What was delivered since is delivered again, to those who follow by then."""
+    """Note lost entries: their posts are delivered again, to users who follow then."""
     for key in undone.changed:
         if key not in undone.then:
             entry = undone.now[key]
@@ -149,7 +148,7 @@ def _note_entries(undone: _Undone) -> None:
 
 
 def _note_deliveries(undone: _Undone) -> None:
-    """An operator's end of a delivery may be undone."""
+    """Note that the restore may have undone the end of a delivery by an operator."""
     undone.world.damage.is_ledger_restored = True
     for ref_id in undone.world.abandoned:
         undone.world.abandoned[ref_id] = False
@@ -165,7 +164,7 @@ _NOTES: dict[str, Callable[[_Undone], None]] = {
 
 
 def _publish_again(world: World) -> None:
-    """Publish every post that the ledger does not know by the queue: its row is opened again."""
+    """Publish by queue every post that the ledger does not know, which reopens its row."""
     known = {row["fanout_id"]["S"] for row in world.fanouts()}
     for row in sorted(world.rows(names.POSTS), key=lambda row: row["ref_id"]["S"]):
         if "deleted_at" in row or row["ref_id"]["S"] in known:

@@ -1,4 +1,4 @@
-"""Who comes back over weeks: publishers to ids, users to requests, operators to what is broken."""
+"""Clients of a long world: publishers reuse ids, users repeat requests, operators break things."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from proof.simulation.world.lambdas import MAPPED, queue_url
 from proof.simulation.world.long_world import LongWorld, Pair
 
 HOUR_MS = 60 * 60 * 1_000
-# How long orders of a fan-out are lost. SWEEP asks for nine days before it gives up.
+# How many days the orders of a fan-out are lost. SWEEP tries for nine days before it gives up.
 LOST_DAYS = (0.1, 2.0, 12.0, 12.0, 20.0)
-# How long a post's row is lost. Ten rounds take about five days.
+# How many days a post's row is lost. Ten rounds take about five days.
 ROBBED_DAYS = (1.0, 7.0, 7.0)
 PAUSED_DAYS = (0.5, 3.0, 8.0, 16.0)
 
@@ -32,7 +32,7 @@ PAUSED_DAYS = (0.5, 3.0, 8.0, 16.0)
 
 
 def want(world: LongWorld, publisher: str, title: str) -> WantedPost:
-    """A post, perhaps with a time of its own: up to the retention ago, or a bit more."""
+    """A post, perhaps with a time in the past: up to the retention ago, or a bit more."""
     if world.drawn.random() < 0.75:
         return WantedPost(publisher, title)
     ago = world.drawn.uniform(0, 1.05) * world.retention_days * DAY
@@ -57,7 +57,7 @@ def publish(world: LongWorld, wanted: WantedPost, key: str) -> None:
 
 
 def publish_by_queue(world: LongWorld, wanted: WantedPost, ref_id: str) -> None:
-    """Publish by a message; perhaps it is one that was sent days ago, and is redriven."""
+    """Publish by a message, perhaps one that was sent days ago and is redriven."""
     now, first = world.clock.now_ms(), None
     if world.drawn.random() < 0.15:
         first = now - int(world.drawn.uniform(0, 0.95) * world.retention_days * DAY)
@@ -65,7 +65,7 @@ def publish_by_queue(world: LongWorld, wanted: WantedPost, ref_id: str) -> None:
     post = {"publisher_id": wanted.publisher, "ref_id": ref_id, "body": body_of(wanted)}
     content = {"version": 1, "type": contract.POST_PUBLISHED, **post, **_times_of(wanted)}
     requests.send(world, content, first_sent_ms=first)
-    # The queue's time of it, which may be rounded up or down, or the one that it is told.
+    # The queue's time, which may be rounded up or down, or the given time.
     sent = Between(now - 1, world.clock.now_ms() + 1) if first is None else Between(first, first)
     attempt = IdAttempt("send", wanted.publisher, ref_id, sent, sent=now, wanted=wanted)
     world.attempts.append(attempt)
@@ -76,7 +76,7 @@ def _times_of(wanted: WantedPost) -> dict[str, Any]:
 
 
 def retract(world: LongWorld, publisher: str, ref_id: str, *, by_queue: bool) -> None:
-    """Retract a post, perhaps one that is not there, or somebody else's."""
+    """Retract a post, perhaps a missing one or somebody else's."""
     begun = world.clock.now_ms()
     if by_queue:
         requests.retract_by_queue(world, publisher, ref_id)
@@ -85,7 +85,7 @@ def retract(world: LongWorld, publisher: str, ref_id: str, *, by_queue: bool) ->
         return
     done = requests.retract(world, publisher, ref_id)
     span = Between(begun, world.clock.now_ms())
-    # What was given up may have its effect after another try was answered.
+    # An abandoned attempt may take effect after another one was answered.
     is_heard = all(each.status for each in done.attempts)
     status = done.status if is_heard else 0
     world.attempts.append(IdAttempt("retract", publisher, ref_id, span, status=status))
@@ -110,7 +110,7 @@ def ask(world: LongWorld, pair: Pair, kind: str, *, by_queue: bool) -> None:
 
 
 def mute(world: LongWorld, pair: Pair, kind: str) -> None:
-    """Mute or unmute, where there is room."""
+    """Mute or unmute, if there is room."""
     place = len(world.mutes[pair])
     world.mutes[pair].append(None)
     done = reader_requests.mute(world, kind, *pair)
@@ -119,7 +119,7 @@ def mute(world: LongWorld, pair: Pair, kind: str) -> None:
 
 
 def redrive_an_overtaken_request(world: LongWorld) -> None:
-    """Send a message again that is older than a request that was granted: it changes nothing."""
+    """Redrive a message that is older than a granted request; it must change nothing."""
     now = world.clock.now_ms()
     young = [each for each in world.granted if now - each[2] < MAX_FIRST_SENT_MS - 2 * HOUR_MS]
     if not young:
@@ -136,7 +136,7 @@ def redrive_an_overtaken_request(world: LongWorld) -> None:
 
 
 def pause(world: LongWorld) -> float:
-    """Pause queues; returns for how many days."""
+    """Pause queues; return the number of days."""
     queues = world.drawn.sample([queue.name for queue in MAPPED], world.drawn.randint(1, 2))
     world.triggers.pause(set(queues))
     world.note(f"paused: {queues}")
@@ -144,9 +144,9 @@ def pause(world: LongWorld) -> float:
 
 
 def rob(world: LongWorld, ref_id: str) -> None:
-    """Take the row of a post that is planned, before its orders come out.
+    """Remove the row of a planned post, before its orders are received.
 
-    Before that, "PLAN ends it when SWEEP asks about it" (decision 0048), and nothing is delivered.
+    Without a plan, "PLAN ends it when SWEEP asks about it" (decision 0048): nothing is delivered.
     """
     key = {"ref_id": {"S": ref_id}}
     row = world.row(names.POSTS, key)
@@ -166,7 +166,7 @@ def restore(world: LongWorld, ref_id: str) -> None:
 
 
 def resend(world: LongWorld, ref_id: str) -> None:
-    """Send a stalled fan-out again, as `fanfold fanout resend` does."""
+    """Resend a stalled fan-out, as `fanfold fanout resend` does."""
     ledger, is_ours = stores(boto.dynamodb()).ledger, False
     for _ in range(5):
         with suppress(ClientError, BotoCoreError, Unsent):

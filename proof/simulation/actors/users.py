@@ -10,9 +10,9 @@ from proof.simulation.actors.operators import grow_shards
 from proof.simulation.clients.requests import by_http, read, relate, relate_by_queue
 from proof.simulation.world.world import World
 
-# In a crowded run, hot timelines delay each of the many posts: beyond this, nothing else happens.
+# In a crowded run, hot timelines delay each of the many posts, so they are hot only this long.
 CROWD_HOT_SECONDS = 30.0
-# A crowd mostly comes in waves, so that many environments see the same throttle at the same time.
+# A crowd mostly comes in waves, so that many environments see the same throttle together.
 WAVE_SECONDS = (None, 1.0, 1.0)
 # How much later the second device is, at most: an unfollow takes about five calls of 1 to 20 ms.
 TWO_DEVICES_SECONDS = 0.1
@@ -40,7 +40,7 @@ def crowd(
     changes: tuple[int, int] = (2, 4),
     posts: tuple[int, int] = (1, 4),
 ) -> None:
-    """All users follow and unfollow one publisher, who keeps posting: so often, from and to."""
+    """Let all users follow and unfollow one publisher, who keeps posting."""
     random = world.random
     world.faults.hot_until = min(world.faults.hot_until, CROWD_HOT_SECONDS)
     wave = random.choice(WAVE_SECONDS)
@@ -97,7 +97,7 @@ def use_two_devices(world: World, random: Random, user: str, publisher: str) -> 
 
 
 def waver(world: World, random: Random, user: str, publisher: str) -> None:
-    """Follow and unfollow within minutes, by request and by message, which may come late."""
+    """Follow and unfollow within minutes, by requests and by messages, which may be late."""
     for _ in range(random.randint(2, 5)):
         world.scheduler.sleep(random.uniform(0, 40))
         act = random.choice((relate, relate_by_queue))

@@ -1,4 +1,4 @@
-"""What has to be told while it lasts, and what must not be told."""
+"""Which alarms must ring, and which must not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fanfold.ids import split_sort_key
 from proof.simulation.checks.evidence import Evidence
 from proof.simulation.world.world import World
 
-# Faults that no message has to come again for.
+# Faults that need no redelivery of a message.
 SMALL = {"partial", "duplicated", "skewed", "unsent"}
 # How many edits before their posts may ring the alarm on late messages, one after the other; and
 # how often each is received, before SQS leaves it out of the queue's age.
@@ -22,13 +22,13 @@ SMALL_POST_SECONDS = 30.0
 
 
 def a_late_post_rings_its_alarm(found: Evidence) -> Iterator[str]:
-    """At every minute: what was accepted is complete in time, or its alarm rings."""
+    """In every minute, each accepted post is complete in time, or its alarm rings."""
     if found.world.watch:
         yield from found.world.watch.violations
 
 
 def a_calm_world_rings_no_alarm(found: Evidence) -> Iterator[str]:
-    """Faults that pass within minutes, and are handled where they occur, tell nobody."""
+    """Faults that pass within minutes and are handled where they occur ring no alarm."""
     world = found.world
     if world.watch is None or not is_calm(world):
         return
@@ -40,10 +40,10 @@ def a_calm_world_rings_no_alarm(found: Evidence) -> Iterator[str]:
     is_edited = any(found.lacks_its_post(letter) for _, letter in world.dead_letters())
     failed = {names.PUBLISH.name, *copied} if world.noise or is_edited else copied
     by_right = {f"{name}{alarm}" for name in failed for alarm in ("Failed", "FailedMore")}
-    # A message whose order was refused in each attempt comes again after the visibility timeout.
+    # If every attempt to send an order is refused, its message comes again after the timeout.
     if world.faults.injected["unsent"] >= SEND.attempts:
         by_right.add("PublishLate")
-    # One edit that waits for its post is too old for 90 seconds. Several in turn are for minutes.
+    # One edit that waits for its post is late for 90 s; several in turn are late for minutes.
     if len(world.observer.early) >= EARLY_EDITS * RECEIVES_IN_AN_AGE:
         by_right.add("PublishLate")
     for name, minute in world.watch.first_rang.items():
@@ -52,20 +52,20 @@ def a_calm_world_rings_no_alarm(found: Evidence) -> Iterator[str]:
 
 
 def is_calm(world: World) -> bool:
-    """Whether nothing happened that somebody should hear of."""
+    """Whether nothing happened that should ring an alarm."""
     triggers = world.triggers
     # A slow bulk lane is a large event, in which no alarm rings by design.
     has_slow_lane = triggers.seconds_a_message > 0 and names.EXPRESS in triggers.slow_lanes
     is_slow = triggers.was_paused or has_slow_lane or world.is_busy
     is_ill = any(trouble.tells for trouble in world.troubles)
-    # Each call that a trouble fails is counted, also of one that need not tell.
+    # All calls that a trouble fails are counted, even if it need not ring an alarm.
     return not (is_slow or is_ill or world.faults.injected.keys() - SMALL - {"troubled"})
 
 
 def a_small_post_waits_for_no_celebrity(found: Evidence) -> Iterator[str]:
-    """Where only the bulk lane is slow, small posts take seconds.
+    """If only the bulk lane is slow, small posts take seconds.
 
-    Small is what had few followers, and what the ledger says has one segment.
+    A post is small if its publisher had few followers and the ledger has one segment.
     """
     world = found.world
     if world.story != "celebrity" or world.faults.injected.keys() - SMALL:

@@ -1,4 +1,4 @@
-"""What requests are answered."""
+"""The answers to requests."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from fanfold.errors import TooManyRequests
 from fanfold.settings import Settings
 from proof.simulation.checks.evidence import Evidence
 
-# What each route may answer, beside failures: its clients send no request that breaks the contract,
-# and follow few. That 404, 409, 410 and 422 had a reason is for the checks of posts and edits.
+# Possible answers of each route, besides failures: clients keep to the contract and follow few. The
+# checks of posts and edits judge whether 404, 409, 410 and 422 had a reason.
 ANSWERS = {
     contract.FOLLOW.key: {200, 204},
     contract.UNFOLLOW.key: {200, 204},
@@ -22,7 +22,7 @@ ANSWERS = {
     contract.SHOW_DELIVERY.key: {200, 404},
     contract.READ_TIMELINE.key: {200},
     contract.MUTE.key: {204, 409},
-    contract.UNMUTE.key: {204, 409},  # where a later mute or unmute was answered first
+    contract.UNMUTE.key: {204, 409},  # if a later mute or unmute was answered first
     contract.LIST_MUTED.key: {200},
     contract.MOVE_MARKER.key: {200},
     contract.READ_MARKER.key: {200},
@@ -30,17 +30,17 @@ ANSWERS = {
     contract.READ_FEED.key: {200},
 }
 
-# What fails no call.
+# Faults that fail no call.
 HARMLESS = {"duplicated", "skewed"}
 FAULT_OF_OURS = 500
 
 
 def nobody_is_refused_without_reason(found: Evidence) -> Iterator[str]:
-    """Every request is granted but for a reason of its own, and fails only if a call has failed.
+    """Requests are refused only for a reason, and fail only if a call failed.
 
-    As a fault of ours it fails only if something was forbidden, invalid or gone.
+    They fail with a 500 only if something was forbidden, invalid or gone.
     """
-    _ = found.seen  # what is asked for after the run counts too
+    _ = found.seen  # requests after the run count, too
     faults = found.world.faults.injected.keys()
     for (route, status), times in sorted(found.history.answers.items()):
         is_failure = status >= 500 or status == TooManyRequests.status

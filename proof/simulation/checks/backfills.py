@@ -15,10 +15,10 @@ from proof.simulation.oracle.follows import surely
 
 
 def a_new_follow_brings_the_newest_posts(found: Evidence) -> Iterator[str]:
-    """After each of its passes, who surely follows has the newest posts that were there.
+    """After each pass, a user who surely follows has the publisher's newest posts.
 
-    There: in the index of the publisher's posts, which lags behind, when the follow had its edge;
-    for the second pass, when that began.
+    These are the posts that were in the lagging index when the follow had its edge, or, for the
+    second pass, when that began.
     """
     most = found.world.backfill
     for done in found.history.backfills if most else ():
@@ -26,30 +26,30 @@ def a_new_follow_brings_the_newest_posts(found: Evidence) -> Iterator[str]:
         if is_excused(found, pair):
             continue
         for key, ref_id in _newest(found, done, most):
-            # What all followers share is there for this one too.
+            # Entries in a channel are there for this follower, too.
             own_ms = found.world.observer.landed_ms.get((done.user, key), math.inf)
             landed_ms = min(own_ms, found.world.channels.put_ms.get(key, math.inf))
             is_due = found.world.observer.posted_ms[ref_id] <= _known_by_ms(found, done)
             is_missing = is_due and landed_ms > done.ended_ms
-            if is_missing and _is_owed(found, done):  # which takes longest to find out
+            if is_missing and _is_owed(found, done):  # last, because it takes longest
                 which = "second" if done.is_second else "first"
                 yield f"The {which} pass for {done.user} at {done.publisher} has missed {ref_id}."
 
 
 def nothing_else_is_filled_in(found: Evidence) -> Iterator[str]:
-    """Entries of posts from before a follow come only from follows that users asked for."""
+    """Only follows that users requested bring posts from before them."""
     for user, ref_id in sorted(found.only_filled):
         relation = found.history.relations.get((user, found.publishers_of[ref_id]))
         requests = relation.requests if relation else []
-        # Even an unfollow sends an order to settle, which may find a follow of an import.
+        # Even an unfollow sends a command to reconcile, which may find a follow of an import.
         if not found.world.backfill or all(request.is_import for request in requests):
             yield f"{user} has {ref_id} of before, and nothing should have brought it."
 
 
 def _known_by_ms(found: Evidence, done: BackfillPass) -> float:
-    """Posts that were stored by then are known to the page that a pass uses."""
+    """Until when a post must have been stored to be in the page that a pass uses."""
     skew_ms = MAX_SKEW_MS if "skewed" in found.world.faults.injected else 0
-    # A page that a worker remembers is of that time at least, by the clock of its reader.
+    # A cached page is at least this new, by the clock of its reader.
     first_ms = done.sent_ms + OUTBOX_LAG_MS
     if done.is_second:
         first_ms += names.PLAN.settled_seconds * 1000
@@ -66,7 +66,7 @@ def _is_owed(found: Evidence, done: BackfillPass) -> bool:
 
 
 def _newest(found: Evidence, done: BackfillPass, most: int) -> list[tuple[str, str]]:
-    """Key and id of posts that are surely among the newest, of all that may have been there."""
+    """Key and id of the posts that are surely among the newest of all possible ones."""
     posted = found.world.observer.posted_ms
     may = [
         ref_id
@@ -74,7 +74,7 @@ def _newest(found: Evidence, done: BackfillPass, most: int) -> list[tuple[str, s
         if found.publishes[ref_id].publisher == done.publisher
         and posted.get(ref_id, done.ended_ms) < done.ended_ms
     ]
-    # Whatever was retracted may have been among them, and its place is not known any more.
+    # A retracted post may have been among them; its place is no longer known.
     gone = [ref_id for ref_id in may if "sort_key" not in found.posts.get(ref_id, {})]
     keys = {found.posts[ref_id]["sort_key"]["S"]: ref_id for ref_id in may if ref_id not in gone}
     return sorted(keys.items(), reverse=True)[: max(0, most - len(gone))]

@@ -1,4 +1,4 @@
-"""What becomes of edits: by what was sent and answered, and no record of the service."""
+"""Checks of edits, by requests and answers alone."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from fanfold.fanout.row import ABANDONED
 from proof.simulation.checks.evidence import Evidence
 from proof.simulation.checks.reading.shown_posts import GONE_SECONDS
 
-# For so long after its edit was answered, a post may be shown as it was (docs/api.md).
+# This long after the answer to an edit, the old version may be shown (docs/api.md).
 OLD_MS = GONE_SECONDS * 1000
 
 
 def _shown(found: Evidence) -> Iterator[tuple[str, float, dict[str, Any]]]:
-    """Who was shown a post, the time by which edits of it had to be done to be seen, and the post.
+    """Each user who was shown a post, the time of the latest edit that must show, and the post.
 
-    Timelines and feeds come from a cache; a post by itself does not.
+    Timelines and feeds are cached; single posts are not.
     """
-    _ = found.seen  # what is read after the run counts too
+    _ = found.seen  # reads after the run count, too
     for pages in (*found.history.readings, *found.history.feeds):
         for page in pages:
             for entry in page.entries:
@@ -30,9 +30,10 @@ def _shown(found: Evidence) -> Iterator[tuple[str, float, dict[str, Any]]]:
 
 
 def posts_are_shown_with_their_latest_edit(found: Evidence) -> Iterator[str]:
-    """Body and `edited_at` are of one edit, and no later one was done before.
+    """Body and `edited_at` are those of one edit, and no later edit was done before the read.
 
-    Done: answered with 200, or a message that was taken out of its queue, and is no dead letter.
+    An edit is done when it was answered with 200, or when its message left the queue without
+    becoming a dead letter.
     """
     for user, by_ms, post in _shown(found):
         ref_id = post["ref_id"]
@@ -51,7 +52,7 @@ def posts_are_shown_with_their_latest_edit(found: Evidence) -> Iterator[str]:
 
 
 def edits_are_refused_with_reason(found: Evidence) -> Iterator[str]:
-    """404 for posts that are not the user's or not accepted, 409 after a later one, 410 if gone."""
+    """404 for posts of others or unknown ones, 409 after a later edit, 410 if retracted."""
     history = found.history
     for ref_id, tries in sorted(history.edits.by_post.items()):
         published = history.of("publish", "send", subject=ref_id)
@@ -91,7 +92,7 @@ def feeds_show_what_was_published(found: Evidence) -> Iterator[str]:
         for ref_id, publish in found.publishes.items():
             if publish.publisher != publisher or ref_id in refs or not pages:
                 continue
-            # "Once a publish is accepted": what a person has ended before may leave no post.
+            # "Once a publish is accepted": one that a person ended before may leave no post.
             was_retracted = found.history.tried_to_retract(ref_id)
             is_stored = ref_id in found.posts
             was_there = publish.is_accepted or publish.state != ABANDONED or is_stored

@@ -1,7 +1,7 @@
-"""Who has an entry, and who has none, by what users asked for and publishers were answered alone.
+"""Who must have an entry and who must not, by the requests and answers alone.
 
 The oracle is `proof/simulation/oracle/follows.py`: one order of the user's requests must explain
-all that is seen of a user and a publisher.
+everything observed about a user and a publisher.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from proof.simulation.oracle.follows import Sighting
 
 
 def no_acknowledged_follower_is_missed(found: Evidence) -> Iterator[str]:
-    """Who surely follows while a post is delivered has its entry, if it was delivered.
+    """A user who surely follows during a delivery has its entry, if it was delivered.
 
-    From the begin of the request or message that was accepted, until the service says `complete`.
+    The delivery lasts from the start of the accepted request or message until `complete`.
     """
     for pair, sighting in _sightings(found, follows=False):
         yield f"{_told(found, pair, sighting)}, and has no entry of {sighting.what}."
 
 
 def nobody_gets_what_they_do_not_follow(found: Evidence) -> Iterator[str]:
-    """Who surely does not follow has no entry, and nobody has one twice.
+    """A user who surely does not follow has no entry, and nobody has one twice.
 
-    An exception is an edge put late: it is there until its writer, or RELATE, reads the row.
+    An exception is an edge that was put late: it stays until its writer or RELATE reads the row.
     """
     for pair, sighting in _sightings(found, follows=True):
         yield f"{_told(found, pair, sighting)}, and has {sighting.what}."
@@ -56,9 +56,9 @@ def _told(found: Evidence, pair: Pair, sighting: Sighting) -> str:
 
 
 def a_last_post_reaches_every_follower_once(found: Evidence) -> Iterator[str]:
-    """Post once more when all is quiescent: it reaches all who follow, and nobody else.
+    """Post once more when all is quiescent: it reaches all followers, and nobody else.
 
-    The lists of the users themselves say who that is; a dead letter to RELATE excuses its own pair.
+    The users' lists say who follows; a dead letter to RELATE excuses its own pair.
     """
     if not found.world.has_last_posts:
         return

@@ -1,4 +1,4 @@
-"""What a run leaves behind, for the checks: its tables, what callers see, and their history."""
+"""The evidence of a run for the checks: its tables, what callers see, and their history."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from proof.simulation.observed.channels import is_channel
 from proof.simulation.oracle.follows import Asked, Sighting, contradictions, surely
 from proof.simulation.world.world import World
 
-# A message is stamped in whole milliseconds, and so are requests; the clocks of a run are finer.
+# Messages and requests are stamped in whole milliseconds; the clocks of a run are finer.
 ROUNDING_MS = 1
 # The share of runs whose timelines and lists are read in pages of two.
 SMALL_PAGES = 0.15
@@ -36,7 +36,7 @@ class Publish:
     ref_id: str
     publisher: str
     operations: list[Operation]
-    status: dict[str, Any] | None  # what the service tells the publisher at last
+    status: dict[str, Any] | None  # what the publisher is told at the end
     skew_ms: float
 
     @property
@@ -49,12 +49,12 @@ class Publish:
         return self.status["state"] if self.status else ""
 
     def accepted_at(self) -> set[str]:
-        """When it was accepted, by all that its publisher was ever told."""
+        """All times of acceptance that its publisher was told."""
         answers = [each.answer for each in self.operations if each.answer]
         return {each["accepted_at"] for each in (*answers, self.status) if each}
 
     def tries_at(self, accepted_at: str) -> list[Span]:
-        """The requests and messages that may have been accepted at a time."""
+        """The requests and messages that may have been accepted at this time."""
         at_ms, margin = times.to_ms(accepted_at), self.skew_ms + ROUNDING_MS
         return [
             each
@@ -65,14 +65,14 @@ class Publish:
 
     @cached_property
     def begun_ms(self) -> float:
-        """When the request or message began that was accepted, in epoch milliseconds."""
+        """When the accepted request or message began, in epoch milliseconds."""
         tries = [each for told in self.accepted_at() for each in self.tries_at(told)]
         every = [each for operation in self.operations for each in operation.tries]
         return min(each.begun_ms for each in tries or every)
 
 
 class Landed(NamedTuple):
-    """An entry that a user's pages may show from `may_ms` on, and `must_ms` on at the latest."""
+    """An entry that a user's pages may show from `may_ms` on, and must show from `must_ms` on."""
 
     sort_key: str
     ref_id: str
@@ -88,7 +88,7 @@ class Landed(NamedTuple):
 
 @dataclass
 class Seen:
-    """What users and publishers are shown at last, over HTTP."""
+    """What users and publishers are shown at the end, over HTTP."""
 
     at_ms: float = 0.0
     shown: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # entries by user
@@ -99,12 +99,12 @@ class Seen:
     unread: dict[str, tuple[UnreadAnswer, str, list[str]]] = field(default_factory=dict)
 
     def visible(self, user: str) -> set[str]:
-        """Whose posts the timeline of a user shows."""
+        """The publishers whose posts the user's timeline shows."""
         return set(self.following.get(user, ())) - self.muted.get(user, set())
 
 
 class Evidence:
-    """The tables after a run, what is seen over HTTP, and the history of its operations."""
+    """The tables after a run, the answers over HTTP, and the history of operations."""
 
     def __init__(self, world: World) -> None:
         self.world, self.history = world, world.history
@@ -115,7 +115,7 @@ class Evidence:
         self.fanouts = {row["fanout_id"]["S"]: row for row in known}
         rows = world.rows(names.TIMELINES)
         self.timeline = [row for row in rows if not is_channel(row["user_id"]["S"])]
-        # What is in channels at last: the publishers by `ref_id`.
+        # The posts in channels at the end: the publishers by `ref_id`.
         self.in_channels = {
             split_sort_key(row["sort_key"]["S"])[1]: row["publisher_id"]["S"]
             for row in rows
@@ -130,7 +130,7 @@ class Evidence:
             for row in self.timeline
         }
         self.entries = Counter({each: len(keys) for each, keys in self.sort_keys.items()})
-        # Entries that only RELATE has written, after a follow; fan-outs have written all others.
+        # Entries that only RELATE has written, after a follow; fan-outs wrote all others.
         observer = world.observer
         self.only_filled = {
             each
@@ -142,7 +142,7 @@ class Evidence:
 
     @cached_property
     def landed(self) -> dict[str, list[Landed]]:
-        """Each user's entries: ever theirs, or in a channel that they may have followed."""
+        """Each user's entries: in their timeline, or in a channel that they may have followed."""
         observer, channels = self.world.observer, self.world.channels
         # "While the head is throttled, for ten": batches leave it unprocessed then.
         may_be_throttled = self.world.faults.rates["partial"] > 0
@@ -161,24 +161,24 @@ class Evidence:
         return {user: list(entries.values()) for user, entries in landed.items()}
 
     def is_in_channel(self, ref_id: str) -> bool:
-        """Whether a post was delivered by its publisher's channel, and is there."""
+        """Whether a post was delivered by its publisher's channel and is still there."""
         return ref_id in self.world.channels.complete_ms and ref_id in self.in_channels
 
     def lacks_its_post(self, message: Message) -> bool:
-        """Whether a dead letter is an edit that was tried out, and whose post never came."""
+        """Whether a dead letter is an edit that used all its tries, because its post never came."""
         content = content_of(message.body)
         is_edit = content.get("type") == contract.POST_UPDATED
         return is_edit and bool(message.dead_letter_source) and content["ref_id"] not in self.posts
 
     def may_read(self, user: str, ref_id: str) -> bool:
-        """Whether a post is an entry of a user's own, or of a channel that they may follow."""
+        """Whether a post is in the user's timeline or in a channel that they may follow."""
         relation = self.history.relations.get((user, self.in_channels.get(ref_id, "")))
         is_shared = relation is not None and any(request.follows for request in relation.requests)
         return is_shared or (user, ref_id) in self.entries
 
     @cached_property
     def seen(self) -> Seen:
-        """What everybody is shown now that the run is over."""
+        """What everybody is shown after the run."""
         world, seen = self.world, Seen()
         is_small = Random(f"{world.seed} pages").random() < SMALL_PAGES
         limit = 2 if is_small else 100
@@ -203,7 +203,7 @@ class Evidence:
         return seen
 
     def _look_as(self, user: str, seen: Seen, limit: int) -> None:
-        """Ask for what only some users have: mutes, a marker."""
+        """Read what only some users have: mutes, a marker."""
         world, readers = self.world, self.history.readers
         if readers.has_muted(user):
             seen.muted[user] = reader_requests.muted(world, user, limit=limit)
@@ -238,7 +238,7 @@ class Evidence:
 
     @cached_property
     def contradictions(self) -> list[tuple[Pair, Asked | Sighting]]:
-        """What was seen that no order of the users' requests explains."""
+        """Observations that no order of the users' requests explains."""
         return [
             (pair, what)
             for pair, relation in self.history.relations.items()
@@ -248,7 +248,7 @@ class Evidence:
         ]
 
     def _sightings(self, user: str, publisher: str) -> list[Sighting]:
-        """What is seen of a user and a publisher: posts that arrived or did not, and the list."""
+        """Observations of a user and a publisher: posts that arrived or did not, and the list."""
         at_ms, observer = self.seen.at_ms, self.world.observer
         found = [Sighting(at_ms, at_ms, publisher in self.seen.following.get(user, ()))]
         for publish in self._by_publisher.get(publisher, ()):
@@ -269,10 +269,10 @@ class Evidence:
         return found
 
     def _completed_ms(self, user: str, ref_id: str) -> float:
-        """When the service first said that everything is delivered: it reads no edge any more.
+        """When the service first said that the delivery is complete: it reads no more edges.
 
-        An entry that a restore has lost is written again only for those who still follow when its
-        post is delivered again. All others are held to the first delivery, as everywhere.
+        If a restore has lost the entry, the last completion counts: the entry is written again only
+        for users who still follow then.
         """
         observer = self.world.observer
         first_ms = observer.completed_ms.get(ref_id, self.seen.at_ms)
@@ -281,7 +281,7 @@ class Evidence:
         return first_ms
 
     def _has_other_edge(self, pair: Pair, begun_ms: float, ended_ms: float) -> bool:
-        """Whether there may have been an edge that nobody asked for: put late, or by accident."""
+        """Whether there may have been an unrequested edge: put late, or by accident."""
         is_late = self.history.relations[pair].has_late_edge(begun_ms, ended_ms)
         return is_late or self.world.damage.touches(pair, begun_ms, ended_ms)
 
@@ -293,14 +293,14 @@ class Evidence:
         return found
 
     def is_due(self, publish: Publish) -> bool:
-        """Whether every follower has to have a post, as the service itself says it was delivered.
+        """Whether every follower must have a post, because the service says that it is delivered.
 
-        Whatever it does not say that of is `posts.every_accepted_post_is_delivered_or_visibly_not`.
+        `posts.every_accepted_post_is_delivered_or_visibly_not` checks the other posts.
         """
         return publish.state == COMPLETE and not self._may_be_retracted(publish)
 
     def _may_be_retracted(self, publish: Publish) -> bool:
-        """Whether a retraction may have taken effect: it was tried, and nobody sees the post."""
+        """Whether a retraction may have taken effect: it was tried, and the post is not shown."""
         tried = self.history.tried_to_retract(publish.ref_id)
         return tried and publish.ref_id not in self._shown
 
@@ -309,7 +309,7 @@ class Evidence:
         return {entry["ref_id"] for shown in self.seen.shown.values() for entry in shown}
 
     def may_follow(self, pair: Pair, publish: Publish) -> bool:
-        """Whether a user ever asked to follow, or has an edge by accident."""
+        """Whether a user ever requested to follow, or has an edge by accident."""
         relation = self.history.relations.get(pair)
         has_asked = relation is not None and any(request.follows for request in relation.requests)
         return has_asked or self.world.damage.touches(pair, publish.begun_ms, self.seen.at_ms)
@@ -321,12 +321,12 @@ class Evidence:
         return said is (not sighting.follows)
 
     def has_changed(self, ref_id: str) -> bool:
-        """Whether anybody's edge may have changed while a complete post was delivered.
+        """Whether anybody's edge may have changed during the delivery of a complete post.
 
-        A worker with a copy of an order may write on after the delivery is complete. And after the
-        ledger was restored without its row, the post is delivered once more, to those who follow
-        then; a user who has unfollowed since the first time keeps an entry that is not counted. So
-        the last time counts here at which the post was complete.
+        The delivery ends here with its last completion. A worker with a copy of an order may write
+        after the first one. And if a restore has lost the post's row in the ledger, it is delivered
+        again to current followers; a user who has unfollowed since keeps an entry that is not
+        counted.
         """
         publish, observer = self.publishes.get(ref_id), self.world.observer
         if publish is None:
@@ -354,12 +354,12 @@ class Evidence:
         return " ".join([*bodies, *sorted(self.dropped())])
 
     def written_again(self) -> int:
-        """How many entries of stragglers were written twice, after all tries of an order.
+        """How many entries of stragglers may be written twice, after all tries of an order.
 
-        An order that has come to no timeline in all its hand-backs is a dead letter, and SWEEP asks
-        about its segment. If that order is handed back too, it waits for up to five minutes, which
-        is longer than SWEEP waits before it sends a round. Then two workers may hold the segment as
-        the stragglers can be written at last. Nobody else's entry, and none a third time.
+        An order without progress in all its hand-backs becomes a dead letter, and SWEEP resends its
+        segment. If that order is handed back too, it waits for up to five minutes, longer than
+        SWEEP waits before its next round. So two workers may hold the segment when the stragglers
+        can be written at last. Other entries are written once, and none is written three times.
         """
         failed, hot = self.failed(), self.world.faults.hot
         return sum(
@@ -368,9 +368,9 @@ class Evidence:
         )
 
     def most_again(self) -> int:
-        """How many entries may be written once more, because several PLANs had the same post.
+        """How many entries may be written again, because several PLANs had the same post.
 
-        Each but one costs at most the whole ring; none holds the post alone while it writes.
+        Each PLAN but one may write the whole ring again: PLANs do not lock a post.
         """
         entries = Counter(ref_id for _, ref_id in self.entries)
         planners = self.world.observer.planners
@@ -379,8 +379,8 @@ class Evidence:
     def may_be_sent_twice(self) -> bool:
         """Whether segments may have been sent twice without a fault.
 
-        Two plans of one millisecond are both sent; so may be, by SWEEP, the segments that wait in a
-        queue as it is resumed, or in a slow lane, or what operators send.
+        Two plans of the same millisecond are both sent. SWEEP may resend segments that wait in a
+        resumed queue or a slow lane, and operators may resend.
         """
         triggers = self.world.triggers
         is_slow = triggers.was_paused or triggers.seconds_a_message > 0

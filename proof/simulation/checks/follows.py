@@ -18,19 +18,18 @@ from proof.simulation.oracle.follows import Sighting, contradictions, sightings_
 def follows_change_as_they_were_asked_to(found: Evidence) -> Iterator[str]:
     """Requests are linearizable; a message has one effect, or none after a later request.
 
-    The requests alone have to explain every change of a row, and each request that is due has
-    to take effect.
+    The requests must explain every change of a row, and each request that is due must take effect.
     """
     for (user, publisher), relation in found.history.relations.items():
         changes = sightings_of(found.world.observer.changes[user, publisher])
-        # The row changes while a request is open, even if deliveries heed that later.
+        # The row changes while a request is open, even if deliveries see that later.
         requests = [replace(request, seen_by=math.nan) for request in relation.requests]
         for what in contradictions(requests, [*changes], skew_ms=found.skew_ms):
             yield f"{user} at {publisher}: no order of the requests explains: {what}."
 
 
 def lists_of_follows_are_what_was_asked_for(found: Evidence) -> Iterator[str]:
-    """Whom a user follows, over HTTP at last, is what the requests and the posts say."""
+    """At the end, the list of follows over HTTP agrees with the requests and the posts."""
     for (user, publisher), what in found.contradictions:
         if isinstance(what, Sighting) and not what.what:
             listed = "is" if what.follows else "is not"
@@ -60,7 +59,7 @@ def edges_agree_with_the_lists_of_follows(found: Evidence) -> Iterator[str]:
             yield f"{pair} has an edge of version {edges.get(pair)}, in the place of {wanted}."
     for row in world.rows(names.READERS):
         user = row["user_id"]["S"]
-        # The doctor counts nothing: after a restore a count is off by what was undone.
+        # The doctor does not correct counts: after a restore, they are off by what was undone.
         count = len(found.seen.following.get(user, ())) + world.damage.miscounted[user]
         if get_number(row, "follows") != count:
             yield f"The count of follows of {user} is not {count}."

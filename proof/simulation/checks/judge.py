@@ -26,7 +26,7 @@ Check: TypeAlias = Callable[[Evidence], Iterator[str]]
 
 
 def nothing_was_observed_during_the_run(found: Evidence) -> Iterator[str]:
-    """Violations that show only while they happen."""
+    """Violations that were observed during the run."""
     yield from found.world.observer.violations
 
 
@@ -78,15 +78,15 @@ CHECKS: tuple[Check, ...] = (
 
 
 def violations(world: World, checks: Iterable[Check] = CHECKS) -> list[str]:
-    """What a run violates, each with the name of the check that says so."""
+    """The violations of a run, each with the name of its check."""
     found = Evidence(world)
     return [line for check in checks for line in _said(check, found)]
 
 
 def _said(check: Check, found: Evidence) -> Iterator[str]:
-    """What a check says; that it cannot judge a run is a violation too, and hides no other."""
+    """The violations that a check finds; an exception is one, too, and hides no other."""
     try:
         for line in check(found):
             yield f"{check.__name__}: {line}"
-    except Exception:  # noqa: BLE001 - whatever it stumbles over is not as it should be
+    except Exception:  # noqa: BLE001 - an exception is a violation
         yield f"{check.__name__} cannot judge: {traceback.format_exc()}"

@@ -1,4 +1,4 @@
-"""What the ledger says, and what nobody else may end."""
+"""Checks of the ledger, and of what operators ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from proof.simulation.checks.evidence import Evidence
 
 
 def the_ledger_is_right(found: Evidence) -> Iterator[str]:
-    """Complete means nothing pending, not open, and `delivered` entries in the timelines."""
+    """A complete fan-out has nothing pending, is not open, and has `delivered` entries."""
     for ref_id, row in found.fanouts.items():
         state = row["state"]["S"]
         yield from _indexes(ref_id, row)
@@ -20,7 +20,7 @@ def the_ledger_is_right(found: Evidence) -> Iterator[str]:
         if "pending" in row:
             yield f"{ref_id} is complete, and has something pending."
         if found.is_in_channel(ref_id):
-            continue  # nobody counts those who follow
+            continue  # followers are not counted
         delivered = int(row["delivered"]["N"])
         entries = sum(
             1 for user, each in found.entries.keys() - found.only_filled if each == ref_id
@@ -31,7 +31,7 @@ def the_ledger_is_right(found: Evidence) -> Iterator[str]:
 
 
 def every_post_that_is_shown_is_owed_to_all(found: Evidence) -> Iterator[str]:
-    """Also one whose publisher was answered an error, or nothing."""
+    """Even a post whose publisher got an error or no answer."""
     for ref_id, post in found.posts.items():
         row = found.fanouts.get(ref_id)
         if "deleted_at" in post or (row and row["sort_key"] == post["sort_key"]):
@@ -40,7 +40,7 @@ def every_post_that_is_shown_is_owed_to_all(found: Evidence) -> Iterator[str]:
 
 
 def _indexes(ref_id: str, row: dict[str, Any]) -> Iterator[str]:
-    """SWEEP finds by one index what is open, and people by the other what has stalled."""
+    """One index has the open fan-outs, for SWEEP; the other the stalled ones, for people."""
     state = row["state"]["S"]
     wanted = {QUEUED: OPEN, DELIVERING: OPEN, STALLED: GIVEN_UP}.get(state)
     for index in (OPEN, GIVEN_UP):
@@ -52,7 +52,7 @@ def _indexes(ref_id: str, row: dict[str, Any]) -> Iterator[str]:
 def what_an_operator_ended_stays_ended(found: Evidence) -> Iterator[str]:
     """Nothing reopens an abandoned fan-out, and nobody else ends one."""
     for ref_id, is_certain in found.world.abandoned.items():
-        if not is_certain:  # a restore may even have lost the row, of a post that was retracted
+        if not is_certain:  # a restore may have lost the row of a retracted post
             continue
         state = found.fanouts[ref_id]["state"]["S"]
         if state != ABANDONED:

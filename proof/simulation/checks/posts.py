@@ -1,4 +1,4 @@
-"""What becomes of posts that were accepted, retracted or repeated, and of their ids."""
+"""Checks of posts that were accepted, retracted or repeated, and of their ids."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ RETENTION_MS = Settings.retention_days * 24 * 60 * 60 * 1000
 
 
 def every_accepted_post_is_delivered_or_visibly_not(found: Evidence) -> Iterator[str]:
-    """A post answered with 202, or sent to the queue, is complete, or it is visible that it is not.
+    """A post answered with 202, or sent to the queue, is complete, or visibly not.
 
-    Its publisher sees it: it is stalled, abandoned by an operator, or expired with the retention;
-    or it is a dead letter, perhaps in a file of dropped ones. The checks of entries say whether
-    one that is complete was delivered.
+    Visibly not: its publisher is told that it is stalled, abandoned by an operator, or expired with
+    the retention; or it is a dead letter, perhaps in a file of dropped ones. The checks of entries
+    say whether complete ones were delivered.
     """
     letters = [*(message.body for _, message in found.world.dead_letters()), *found.dropped()]
     for ref_id, publish in found.publishes.items():
@@ -33,7 +33,7 @@ def every_accepted_post_is_delivered_or_visibly_not(found: Evidence) -> Iterator
             yield f"{ref_id} has expired too early."
         elif state and state not in (COMPLETE, STALLED, ABANDONED, EXPIRED):
             yield f"{ref_id} is {state}, long after the last fault."
-        # One that is not known was retracted before it came.
+        # An unknown post was retracted before it arrived.
         is_missing = (
             not state and publish.is_accepted and not found.history.tried_to_retract(ref_id)
         )
@@ -42,10 +42,10 @@ def every_accepted_post_is_delivered_or_visibly_not(found: Evidence) -> Iterator
 
 
 def nobody_publishes_over_http_faster_than_the_rate(found: Evidence) -> Iterator[str]:
-    """Within any time, a publisher has no more posts accepted than at once, and refilled since.
+    """In any interval, a publisher's accepted posts fit into the burst and its refill.
 
     "The rate fails open": a post whose count failed is not counted (docs/decisions/0037-rates.md).
-    A row of the publishers table that was restored has forgotten some.
+    A restored row of the publishers table has forgotten some posts.
     """
     world = found.world
     if world.damage.are_rates_restored:
@@ -69,7 +69,7 @@ def nobody_publishes_over_http_faster_than_the_rate(found: Evidence) -> Iterator
 
 
 def posts_are_accepted_when_they_were_sent(found: Evidence) -> Iterator[str]:
-    """All who tell when a post was accepted tell the same, and it was being sent at that time."""
+    """All answers give a post the same time of acceptance, at which it was being sent."""
     for ref_id, publish in found.publishes.items():
         told = sorted(publish.accepted_at())
         if len(told) > 1:
@@ -80,9 +80,9 @@ def posts_are_accepted_when_they_were_sent(found: Evidence) -> Iterator[str]:
 
 
 def a_post_that_was_retracted_first_is_not_delivered(found: Evidence) -> Iterator[str]:
-    """A tombstone written before its post is respected, and a retraction before a repeat.
+    """A tombstone written before its post is respected, and so is a retraction before a repeat.
 
-    Its row may be there where an operator ended it for good (docs/api.md) before it was void.
+    A row may exist if an operator ended it for good (docs/api.md) before it became void.
     """
     for ref_id, turn in found.world.observer.retracted.items():
         publishes = found.history.of("publish", "send", subject=ref_id)
@@ -94,7 +94,7 @@ def a_post_that_was_retracted_first_is_not_delivered(found: Evidence) -> Iterato
 
 
 def only_its_publisher_retracts_a_post_that_exists(found: Evidence) -> Iterator[str]:
-    """A DELETE of anything else is 404, and leaves nothing."""
+    """A DELETE of any other post is 404 and leaves nothing."""
     history = found.history
     for squat in history.of("squat"):
         if squat.status < 500 and squat.status != 404:
@@ -115,8 +115,8 @@ def only_its_publisher_retracts_a_post_that_exists(found: Evidence) -> Iterator[
 def a_key_stands_for_one_post(found: Evidence) -> Iterator[str]:
     """Every answer to a key has the stored body and times, and each refusal has a reason.
 
-    The body may have been edited since, which the checks of edits judge. 422 only refuses another
-    body, and 410 what its publisher has retracted, or tried to.
+    The body may have been edited since, which the checks of edits judge. 422 refuses only another
+    body, and 410 only what its publisher has retracted, or tried to.
     """
     for publish in found.history.of("publish"):
         same = found.history.of("publish", subject=publish.subject)

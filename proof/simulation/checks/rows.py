@@ -1,4 +1,4 @@
-"""Each row by itself, and beside the rows that it has to agree with."""
+"""Checks of each row, and of its agreement with other rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DAY_SECONDS = 24 * 60 * 60
 
 
 def posts_are_stored_as_they_were_sent(found: Evidence) -> Iterator[str]:
-    """A post has the body of one of its publishes or edits, and the key and the end of its time."""
+    """A post has the body of one of its publishes or edits, and the key and expiry of its time."""
     for ref_id, row in found.posts.items():
         publishes = found.history.of("publish", "send", subject=ref_id)
         if "deleted_at" in row:
@@ -44,7 +44,7 @@ def posts_are_stored_as_they_were_sent(found: Evidence) -> Iterator[str]:
 
 
 def what_was_retracted_leaves_a_tombstone(found: Evidence) -> Iterator[str]:
-    """An acknowledged retraction, or a message that was taken, is remembered."""
+    """An acknowledged retraction, or a processed message, leaves a tombstone."""
     failed = found.failed()
     for retract in found.history.of("retract", "unsend"):
         is_done = retract.status == 204 or (
@@ -59,7 +59,7 @@ def fanouts_agree_with_their_posts(found: Evidence) -> Iterator[str]:
     for ref_id, row in found.fanouts.items():
         post = found.posts.get(ref_id)
         if post is None:
-            # Only what was accepted is promised: a person ended what never was.
+            # Only accepted posts are promised; a person may end others.
             publish = found.publishes.get(ref_id)
             if row["state"]["S"] == ABANDONED and publish and not publish.is_accepted:
                 continue
@@ -88,7 +88,7 @@ def entries_agree_with_their_fanouts(found: Evidence) -> Iterator[str]:
         user, ref_id = row["user_id"]["S"], row["sort_key"]["S"].partition("#")[2]
         fanout = found.fanouts.get(ref_id)
         if fanout is None:
-            continue  # another check tells
+            continue  # another check reports it
         if row["sort_key"] != fanout["sort_key"]:
             yield f"{user} has {ref_id} under another sort key than the ledger's."
         if row["publisher_id"] != fanout["publisher_id"]:
@@ -115,7 +115,7 @@ def edges_lie_where_they_are_read(found: Evidence) -> Iterator[str]:
 
 
 def follows_are_kept(found: Evidence) -> Iterator[str]:
-    """Who was answered has a row: a follow without an end, or a tombstone with one."""
+    """An answered user has a row: a follow without an expiry, or a tombstone with one."""
     now_ms = found.world.clock.now_ms()
     rows = {
         (row["user_id"]["S"], row["publisher_id"]["S"]): row

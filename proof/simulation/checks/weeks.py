@@ -1,4 +1,4 @@
-"""What must hold of a world that lives for weeks, by what its clients were answered and shown."""
+"""Checks of a world that lives for weeks, by its clients' requests and answers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from proof.simulation.checks.evidence import Evidence
 from proof.simulation.oracle.ids import DAY, SECOND, Between, Holder, Id, IdAttempt
 from proof.simulation.world.long_world import DAY_SECONDS, LongWorld, Moment, Pair
 
-# After this, nothing that has a time to live is left of the longest retention.
+# After this, everything with a time to live has expired, even with the longest retention.
 LONGEST_SECONDS = (45 + 14 + 10 + 1) * DAY_SECONDS
-# A fan-out that nothing hinders is delivered in less, with the faults of the day and two of calm.
+# An unhindered fan-out is delivered in less, after a day of faults and two of calm.
 SLOWEST_MS = 4 * DAY
 
 
 @dataclass
 class SeenMoment:
-    """A moment, and what each id may stand for then."""
+    """A moment, and the posts that each id may stand for then."""
 
     moment: Moment
     ids: dict[str, tuple[Holder | None, ...]]
@@ -30,13 +30,13 @@ class SeenMoment:
 
 @dataclass
 class WeeksCourse:
-    """The log of a world, understood."""
+    """The log of a world, as the oracle understands it."""
 
     seen: list[SeenMoment] = field(default_factory=list)
     unexplained: list[str] = field(default_factory=list)
 
     def posts(self) -> Iterator[tuple[str, Holder, int]]:
-        """Each post that was promised, and the number of the first moment that surely knows."""
+        """Each promised post, and the number of the first moment after its promise."""
         known = set()
         for number, each in enumerate(self.seen):
             for ref_id, states in each.ids.items():
@@ -48,11 +48,11 @@ class WeeksCourse:
                     yield ref_id, holder, number
 
     def delivered(self, ref_id: str, holder: Holder, since: int) -> int | None:
-        """The number of the first moment at which a post should have reached everybody."""
+        """The number of the first moment at which a post should have reached all followers."""
         for number in range(since, len(self.seen)):
             each = self.seen[number]
             if each.ids[ref_id] != (holder,):
-                return None  # retracted, perhaps
+                return None  # perhaps retracted
             if ref_id not in each.moment.hindered:
                 return number
         return None
@@ -60,7 +60,7 @@ class WeeksCourse:
     def follows_throughout(
         self, user: str, publisher: str, holder: Holder, until: int
     ) -> bool | None:
-        """Whether a user followed, or did not, from before the acceptance; None if it changed."""
+        """Whether a user followed or not since before the acceptance; None if that changed."""
         before = [
             number
             for number in range(until + 1)
@@ -80,7 +80,7 @@ class WeeksCourse:
 
 
 def course_of(found: Evidence) -> WeeksCourse:
-    """Go through the log once more."""
+    """Replay the log with the oracle."""
     ids: dict[str, Id] = defaultdict(Id)
     course = WeeksCourse()
     for each in _world(found).log:
@@ -93,12 +93,12 @@ def course_of(found: Evidence) -> WeeksCourse:
 
 
 def ids_are_free_when_the_documents_say(found: Evidence) -> Iterator[str]:
-    """Every answer about an id is explained by what was asked for before."""
+    """Earlier requests explain every answer about an id."""
     yield from course_of(found).unexplained
 
 
 def entries_show_their_own_posts(found: Evidence) -> Iterator[str]:
-    """What is shown is what its publisher asked for, under the id that stands for it now; once."""
+    """Each shown post is one that its publisher requested, under its current id, and once."""
     for each in course_of(found).seen:
         for user, lines in each.moment.shown.items():
             for line in lines:
@@ -119,7 +119,7 @@ def entries_show_their_own_posts(found: Evidence) -> Iterator[str]:
 
 
 def no_entry_is_shown_after_its_time(found: Evidence) -> Iterator[str]:
-    """None is older than the retention, and what was gone comes back only if that was raised."""
+    """None is older than the retention; one that was gone returns only if that was raised."""
     course, world = course_of(found), _world(found)
     for number, each in enumerate(course.seen):
         moment = each.moment
@@ -132,7 +132,7 @@ def no_entry_is_shown_after_its_time(found: Evidence) -> Iterator[str]:
                 if at + moment.retention_ms < moment.at.lo - SECOND:
                     yield f"{user} is shown {line} after the retention."
                 ends = [
-                    # What a follow fills in lives for the retention of its day.
+                    # An entry from a backfill lives for the retention of its day.
                     max(state.entries_end.hi, state.published.hi + filled_ms)
                     for state in each.ids.get(ref_id, ())
                     if state and state.wanted
@@ -145,18 +145,13 @@ def no_entry_is_shown_after_its_time(found: Evidence) -> Iterator[str]:
 
 
 def _came_back(
-    course: WeeksCourse,
-    number: int,
-    user: str,
-    line: tuple[str, str, str, str],
-    *,
-    may_fill: bool,
+    course: WeeksCourse, number: int, user: str, line: tuple[str, str, str, str], *, may_fill: bool
 ) -> bool:
-    """Whether an entry was shown, then not, and now is, though the retention was not raised.
+    """Whether an entry was shown, then gone, and is shown again without a raised retention.
 
-    Under an id that was free meanwhile, the same post may have been published once more. What was
-    hidden, because its publisher was muted or not followed, was not gone. And a follow may fill it
-    in; once the retention was raised, a late copy of a follow that changed nothing may too.
+    The same post may have been published again under a free id. An entry whose publisher was muted
+    or not followed was hidden, not gone. And a backfill may bring it; after the retention was
+    raised, even that of a late copy of a follow that changed nothing.
     """
     now, before = course.seen[number].moment, course.seen[number - 1].moment
     if user not in before.shown or line in before.shown[user]:
@@ -174,17 +169,17 @@ def _came_back(
 
 
 def _visible(moment: Moment, user: str) -> set[str]:
-    """The publishers whose posts a user sees at a moment."""
+    """The publishers whose posts a user is shown at a moment."""
     return moment.follows[user] - moment.muted[user]
 
 
 def _accepted(seen: SeenMoment, ref_id: str) -> set[Between]:
-    """When the posts were accepted that an id may stand for at a moment."""
+    """When the posts that an id may stand for at a moment were accepted."""
     return {state.accepted for state in seen.ids.get(ref_id, ()) if state and state.wanted}
 
 
 def posts_are_shown_for_their_retention(found: Evidence) -> Iterator[str]:
-    """Who followed before a post was accepted, until its delivery, has it while it lives."""
+    """A user who followed from before the acceptance until the delivery is shown the post."""
     course, world = course_of(found), _world(found)
     for ref_id, holder, since in course.posts():
         first = course.delivered(ref_id, holder, since)
@@ -201,14 +196,14 @@ def posts_are_shown_for_their_retention(found: Evidence) -> Iterator[str]:
                 continue
             for user in moment.shown:
                 has_it = any(line[:2] == (holder.publisher, ref_id) for line in moment.shown[user])
-                # Who has unfollowed or muted sees it again later.
+                # A user who has unfollowed or muted is shown it again later.
                 is_shown = holder.publisher in _visible(moment, user)
                 if owed[user] and is_shown and not has_it:
                     yield f"{user} follows {holder.publisher}, and is not shown {ref_id}."
 
 
 def nobody_is_shown_what_they_did_not_follow(found: Evidence) -> Iterator[str]:
-    """Who did not follow from before the acceptance until now is not shown the post."""
+    """A user who has not followed since before the acceptance is not shown the post."""
     course = course_of(found)
     for ref_id, holder, since in course.posts():
         for number in range(since, len(course.seen)):
@@ -221,11 +216,11 @@ def nobody_is_shown_what_they_did_not_follow(found: Evidence) -> Iterator[str]:
 
 
 def nobody_is_shown_whom_they_do_not_follow(found: Evidence) -> Iterator[str]:
-    """What is muted is not shown, nor what was never followed, or unfollowed, however long ago.
+    """Posts of muted, never followed or unfollowed publishers are not shown, however long ago.
 
     Except, after the retention was raised, "entries again that had ended and that DynamoDB has not
-    deleted yet": an operator shall "run `fanfold doctor --whole --repair` then"
-    (docs/operations.md), and none does.
+    deleted yet": an operator should "run `fanfold doctor --whole --repair` then"
+    (docs/operations.md), and none does here.
     """
     for each in course_of(found).seen:
         for user, lines in each.moment.shown.items():
@@ -238,15 +233,15 @@ def nobody_is_shown_whom_they_do_not_follow(found: Evidence) -> Iterator[str]:
 
 
 def _had_ended(seen: SeenMoment, ref_id: str) -> bool:
-    """Whether the time to live of a post's entries is surely over."""
+    """Whether the entries of a post have surely expired."""
     ends = [state.entries_end.hi for state in seen.ids.get(ref_id, ()) if state and state.wanted]
     return bool(ends) and max(ends) < seen.moment.at.lo
 
 
 def follows_stay_as_they_were_asked_for(found: Evidence) -> Iterator[str]:
-    """A follow changes only if somebody asks for it, and then as asked.
+    """A follow changes only by a request, and then as requested.
 
-    Old messages change nothing, whatever has become of the tombstone of what overtook them.
+    Old messages change nothing, even without the tombstone of the request that overtook them.
     """
     for before, after in pairwise(each.moment for each in course_of(found).seen):
         for (user, publisher), wanted in _changed(before.follows, after.follows, after.asked_for):
@@ -255,7 +250,7 @@ def follows_stay_as_they_were_asked_for(found: Evidence) -> Iterator[str]:
 
 
 def mutes_stay_as_they_were_asked_for(found: Evidence) -> Iterator[str]:
-    """A mute changes only if somebody asks for it: neither a follow nor an unfollow does."""
+    """A mute changes only by a request, and not by a follow or an unfollow."""
     for before, after in pairwise(each.moment for each in course_of(found).seen):
         for (user, publisher), wanted in _changed(before.muted, after.muted, after.asked_for_mutes):
             has = not wanted
@@ -265,7 +260,7 @@ def mutes_stay_as_they_were_asked_for(found: Evidence) -> Iterator[str]:
 def _changed(
     before: dict[str, set[str]], after: dict[str, set[str]], asked_for: dict[Pair, bool | None]
 ) -> Iterator[tuple[Pair, bool]]:
-    """The pairs that are not as they were asked for, or as they were; and how they should be."""
+    """The pairs that are neither as requested nor unchanged, and how they should be."""
     for user in before.keys() & after.keys():
         for publisher in sorted(before[user] | after[user] | {each for _, each in asked_for}):
             wanted = asked_for.get((user, publisher), publisher in before[user])
@@ -274,7 +269,7 @@ def _changed(
 
 
 def deliveries_end_as_they_must(found: Evidence) -> Iterator[str]:
-    """Complete, and counted exactly, if nothing lasting was in the way; else visibly not."""
+    """Complete and exactly counted, unless something lasting was in the way; else visibly not."""
     course, world = course_of(found), _world(found)
     ever: set[str] = set()
     for each in course.seen:
@@ -306,14 +301,14 @@ def deliveries_end_as_they_must(found: Evidence) -> Iterator[str]:
         ]
         is_known = row_or_none.state == COMPLETE and None not in states
         if row_or_none.by == CHANNEL:
-            continue  # nobody counts those who follow
+            continue  # followers are not counted
         if is_known and row_or_none.delivered != sum(map(bool, states)):
             followers = sum(map(bool, states))
             yield f"{ref_id} counts {row_or_none.delivered} entries for {followers} followers."
 
 
 def rows_do_not_stay_for_ever(found: Evidence) -> Iterator[str]:
-    """When all times to live are over, only follows, levels and counts are left."""
+    """After all times to live, only follows, levels and counts are left."""
     world = _world(found)
     for table in (names.TIMELINES, names.POSTS, names.FANOUTS):
         for row in world.rows(table):
@@ -342,7 +337,7 @@ def rows_do_not_stay_for_ever(found: Evidence) -> Iterator[str]:
 
 
 def _is_kept(row: dict[str, dict[str, str]]) -> bool:
-    """Whether a row has no end: a follow, or what SWEEP remembers."""
+    """Whether a row never expires: a follow, or the memory of SWEEP."""
     return row.get("state") == {"S": "followed"} or row.get("fanout_id") == {"S": "#sweep"}
 
 

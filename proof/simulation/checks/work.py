@@ -1,4 +1,4 @@
-"""How much work it took: dead letters, repairs of SWEEP, and writes."""
+"""Checks of the work done: dead letters, repairs of SWEEP, and writes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ UNITS_A_POST = 6
 
 
 def dead_letters_are_noise_or_were_tried_out(found: Evidence) -> Iterator[str]:
-    """Noise is a dead letter at once, and any other message after its last try.
+    """Noise becomes a dead letter immediately, any other message after its last try.
 
-    That something failed each of its tries is observed as they end.
+    The observer checks during the run that each try failed for a reason.
     """
     world = found.world
     bodies = {message.body for _, message in world.dead_letters()} | found.dropped()
@@ -37,15 +37,15 @@ def small_faults_need_no_sweep(found: Evidence) -> Iterator[str]:
     world, repairs = found.world, found.world.observer.repairs
     small = {"partial", "duplicated", "skewed", "unsent", "conflict", "apart"}
     is_slow = world.triggers.was_paused or world.triggers.seconds_a_message > 0
-    # A channel's put is a batch of one, which DynamoDB never leaves unprocessed. Here it may be six
-    # times in a row; then its message comes again.
+    # DynamoDB never leaves a channel's put, a batch of one, unprocessed. Here that may happen six
+    # times in a row; then the message comes again.
     is_slow = is_slow or world.channels.given_up > 0
     if repairs and not world.faults.injected.keys() - small and not is_slow:
         yield f"SWEEP made {repairs} repairs that no crash explains."
 
 
 def writes_are_in_proportion(found: Evidence) -> Iterator[str]:
-    """Entries are put once, except for those that were unprocessed, lost, or repeated."""
+    """Entries are put once, unless they were unprocessed, lost or repeated."""
     if found.may_be_sent_twice():
         return
     world, entries = found.world, len(found.entries.keys() - found.only_filled)
@@ -63,11 +63,11 @@ def writes_are_in_proportion(found: Evidence) -> Iterator[str]:
 
 
 def book_keeping_is_a_few_units(found: Evidence) -> Iterator[str]:
-    """A small post takes seven write units beside its entries, and in one hop six.
+    """A small post takes seven write units besides its entries, and in one hop six.
 
-    With more segments, each takes one, and may take another to see that it was not the last. Of
-    whatever waits with the large ones, also for its publisher's rate, the plan moves the key in
-    `open`, which then tells so: two more.
+    With more segments, each takes one, and perhaps another one to see that it was not the last. For
+    posts in the bulk lane, even because of a publisher's rate, the plan moves the key in `open`,
+    which takes two more.
     """
     world = found.world
     is_calm = not world.faults.injected.keys() - {"skewed"} and world.time_pressure == 1.0
@@ -75,7 +75,7 @@ def book_keeping_is_a_few_units(found: Evidence) -> Iterator[str]:
         return
     for ref_id, publish in found.publishes.items():
         tries = [each for operation in publish.operations for each in operation.tries]
-        # Vain tries to retract, edit or abandon it are charged too.
+        # Failed tries to retract, edit or abandon it are charged, too.
         others = found.history.of("retract", "unsend", "squat", subject=ref_id)
         edits = found.history.edits.by_post.get(ref_id)
         is_touched = bool(others or edits) or ref_id in world.abandoned
@@ -93,10 +93,10 @@ def book_keeping_is_a_few_units(found: Evidence) -> Iterator[str]:
 
 
 def stragglers_have_nobody_written_again(found: Evidence) -> Iterator[str]:
-    """Where only one or two stragglers delay segments, each entry is written exactly once.
+    """If only one or two stragglers delay segments, each entry is written exactly once.
 
-    Only that of a straggler may be written twice, if its order was given up as a dead letter; and
-    a whole ring, where two PLANs had the post at once.
+    A straggler's may be written twice, if its order became a dead letter; and the whole ring, if
+    two PLANs had the post at the same time.
     """
     world, stragglers = found.world, len(found.world.faults.hot)
     is_alone = (

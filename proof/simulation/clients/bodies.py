@@ -1,4 +1,4 @@
-"""What the body of a message says."""
+"""Parses bodies of messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def content_of(body: str) -> dict[str, Any]:
-    """The JSON object of a body; empty if it is none."""
+    """The JSON object in a body; empty if it is not one."""
     try:
         content = json.loads(body)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Readers who page upwards: they open their timeline, and ask again and again for what has come."""
+"""Readers who page upwards: they open their timeline, then poll for new entries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_LATE_POSTS, MAX_LATE_MS = 4, 120_000
 
 @dataclass(frozen=True)
 class Poll:
-    """One page, and how it was asked for: upwards, but for the first one."""
+    """One page and its request: upwards, except for the first."""
 
     begun_ms: float
     limit: int
@@ -36,13 +36,13 @@ class Poll:
 
 @dataclass
 class Climb:
-    """The pages of one reader, who keeps the cursor of the last one."""
+    """The pages of one reader, and the cursor of the last one."""
 
     user: str
     polls: list[Poll] = field(default_factory=list)
 
     def ask(self, world: World, limit: int) -> bool:
-        """Ask for the next page; returns whether it was answered."""
+        """Request the next page; return whether it was answered."""
         after = self.polls[-1].page["previous"] if self.polls else None
         begun_ms = world.clock.now_ms()
         page = requests.page_of(world, self.user, limit=limit, after=after)
@@ -52,7 +52,7 @@ class Climb:
         return page is not None
 
     def _note(self, world: World) -> None:
-        """Count what came late, and was found."""
+        """Count late entries that were found."""
         last = self.polls[-1]
         if last.after:
             position = cursor.decode(last.after, is_position=bool).position
@@ -62,7 +62,7 @@ class Climb:
 
 
 def climb(world: World, random: Random, user: str) -> None:
-    """Open the timeline, and ask for what has come, again and again."""
+    """Open the timeline, then poll for new entries."""
     found = Climb(user)
     world.history.climbs.append(found)
     for _ in range(random.randint(3, 16)):
@@ -71,7 +71,7 @@ def climb(world: World, random: Random, user: str) -> None:
 
 
 def post_late(world: World, random: Random, publisher: str) -> None:
-    """Publish posts of the last minutes by the queue, each below what readers may have seen."""
+    """Publish posts dated minutes ago by the queue, below what readers may have seen."""
     for number in range(random.randint(1, MAX_LATE_POSTS)):
         world.scheduler.sleep(random.uniform(0, 40))
         at_ms = world.clock.now_ms() - random.randint(0, MAX_LATE_MS)
@@ -80,7 +80,7 @@ def post_late(world: World, random: Random, publisher: str) -> None:
 
 
 def finish(world: World) -> None:
-    """Have all readers ask until there is no more; then once again."""
+    """Have all readers poll until there is no more, and then once again."""
     for each in world.history.climbs:
         while each.polls and each.ask(world, LIMITS[1]) and each.polls[-1].goes_on:
             pass

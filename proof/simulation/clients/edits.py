@@ -1,4 +1,4 @@
-"""Edits as those who send them know them: what they say, when they count, and how they end."""
+"""Edits as their senders know them: contents, times and outcomes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fanfold.messages import first_sent_at
 from proof.model.sqs.messages import Message
 from proof.model.sqs.queues import DELETED
 
-# Any other refusal may be that of a repeat, whose first call had its effect and lost its answer.
+# Any other refusal may be for a repeat whose first call took effect, but lost its answer.
 REFUSED = (404,)
 
 
@@ -27,22 +27,22 @@ class Edit:
     stamp: int  # epoch milliseconds, by the clock of API Gateway or of SQS
     begun: int = 0  # of a request: in turns of the scheduler
     status: int = 0  # of a request that was answered
-    done_ms: float = math.inf  # from when on readers see it, or a later one
+    done_ms: float = math.inf  # from then on, readers see it or a later one
     ended: float = math.inf  # of a request: in turns of the scheduler
-    is_over: bool = False  # of a request: none of its writes may land any more
-    is_lost: bool = False  # of a message: a dead letter; it may have had its effect
+    is_over: bool = False  # of a request: all its writes have landed
+    is_lost: bool = False  # of a message: a dead letter; it may have taken effect
 
     @property
     def is_possible(self) -> bool:
-        """Whether it may have had its effect.
+        """Whether it may have taken effect.
 
-        A request that was answered 404 may still edit a post that is accepted in the same seconds,
-        where its own write lands late (docs/api.md).
+        A request answered with 404 may still edit a post that is accepted in the same seconds, if
+        its write lands late (docs/api.md).
         """
         return not (self.is_over and self.status in REFUSED)
 
     def answered(self, status: int, *, turn: int, now_ms: float, lands_ms: float) -> None:
-        """Note the answer of a request whose last write has landed by then."""
+        """Note the answer to a request, whose last write lands at `lands_ms`."""
         self.status, self.ended, self.is_over = status, turn, lands_ms <= now_ms
         if status == 200:
             self.done_ms = now_ms
@@ -60,7 +60,7 @@ class Edits:
         return edit
 
     def of(self, ref_id: str, user: str) -> list[Edit]:
-        """The edits of a user that may have had their effect."""
+        """The edits of a user that may have taken effect."""
         return [
             each for each in self.by_post.get(ref_id, ()) if each.user == user and each.is_possible
         ]
@@ -76,11 +76,11 @@ class Edits:
         self._messages[message.id] = self.add(edit)
 
     def ended(self, message: Message, how: str, now_ms: float) -> None:
-        """A message, or a copy of it, was taken out of its queue for good."""
+        """A message or a copy of it has left its queue for good."""
         edit = self._messages.get(message.id)
         if edit is None:
             return
         if how != DELETED:
             edit.is_lost = True
-        elif not edit.is_lost:  # else an operator has deleted the letter
+        elif not edit.is_lost:  # otherwise an operator has deleted the letter
             edit.done_ms = min(edit.done_ms, now_ms)

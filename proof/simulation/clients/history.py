@@ -1,6 +1,6 @@
-"""The history of a run as its callers know it: what they asked for, and what they were answered.
+"""The history of a run as its callers know it: their requests and the answers.
 
-It also has what becomes of messages, as seen at the queues.
+It also has the fate of messages, as observed at the queues.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from proof.simulation.clients.climbs import Climb
 
 Pair = tuple[str, str]  # user, publisher
-# A publisher who never had more followers has small posts: PLAN has seen them all, where it reads
-# four to estimate how many there are.
+# A publisher who never had more followers has small posts: PLAN reads four for its estimate, so it
+# has seen all of them.
 FEW_FOLLOWERS = 3
-# How much later than a request to retract it a post may be accepted, and be retracted by it: a
-# second by the clocks that stamp them (docs/api.md), which may differ (`world.DOOR_SKEWS_MS`).
+# A request may retract a post that is accepted up to this much later: a second by the clocks that
+# stamp them (docs/api.md), which may differ (`world.DOOR_SKEWS_MS`).
 CLOCKS_MS = 1_000 + 250
 
 
 @dataclass(eq=False)
 class RetractAttempt:
-    """One of the requests to retract a post; it may go on after its client has given it up."""
+    """One request to retract a post; it may continue after its client has given up."""
 
     asked_ms: float
-    status: int = 0  # with which it really ended
-    is_over: bool = False  # none of its writes may land any more
+    status: int = 0  # of the real end of its invocation
+    is_over: bool = False  # all its writes have landed
 
     @property
     def is_vain(self) -> bool:
@@ -49,7 +49,7 @@ class RetractAttempt:
 
 @dataclass(eq=False)
 class Operation:
-    """A client's follow, publish and so on; without an answer it ends at infinity."""
+    """A client's follow, publish and so on; without an answer, it ends at infinity."""
 
     kind: str
     user: str
@@ -71,10 +71,10 @@ class Operation:
 
 @dataclass(frozen=True)
 class PutEdge:
-    """An old edge that an invocation put: it stays until the invocation has read the row again.
+    """An old edge that an invocation put: it stays until the invocation reads the row again.
 
-    If that is over, because the write landed after its time-out, the edge stays until RELATE
-    reconciles the follow (docs/reliability.md).
+    If the write landed after the invocation's time-out, the edge stays until RELATE reconciles the
+    follow (docs/reliability.md).
     """
 
     work: Span
@@ -88,15 +88,15 @@ class Relation:
     requests: list[Asked] = field(default_factory=list)  # each message, and each try of a request
     # Orders to RELATE: sent, and taken out of the queue. A dead letter does not end.
     orders: list[Span] = field(default_factory=list)
-    reconciled: list[Span] = field(default_factory=list)  # invocations that came to their end
+    reconciled: list[Span] = field(default_factory=list)  # invocations that finished
     puts: list[PutEdge] = field(default_factory=list)
     _cut_short: list[Asked] = field(default_factory=list)
 
     def ends(self, request: Asked, now_ms: float, work: Span | None) -> None:
-        """A request was answered, or a message was taken out of its queue.
+        """A request was answered, or a message left its queue.
 
-        `work` is the invocation that did all of it; without one it was cut short, or failed. Of a
-        message that has failed, a copy may end again.
+        `work` is the invocation that did all of it; None if it was cut short or failed. After a
+        failed message, a copy of it may end again.
         """
         request.ended = now_ms
         if request in self._cut_short:
@@ -107,7 +107,7 @@ class Relation:
             self._cut_short.append(request)
 
     def settled_requests(self) -> list[Asked]:
-        """The requests, with the time from which on deliveries surely heed them."""
+        """The requests, with the times from which on deliveries surely respect them."""
         for cut in self._cut_short:
             orders = [each for each in self.orders if cut.begun <= each.begun_ms <= cut.ended]
             if cut.is_import:  # it sends no orders; another import completes it
@@ -116,10 +116,10 @@ class Relation:
         return self.requests
 
     def has_late_edge(self, begun_ms: float, ended_ms: float) -> bool:
-        """Whether an edge that was put late may have been there at some time of an interval.
+        """Whether an edge that was put late may have existed at some time of an interval.
 
         Late: an unfollow had begun when it was put, and had not ended when its invocation began.
-        It is there until that invocation reads the row again.
+        It exists until that invocation reads the row again.
         """
         return any(
             put.at_ms <= ended_ms and self._is_late(put) and self._read_again_ms(put) >= begun_ms
@@ -134,7 +134,7 @@ class Relation:
         )
 
     def is_unsettled(self) -> bool:
-        """Whether its edge may be wrong for good: orders to RELATE are dead letters."""
+        """Whether its edge may stay wrong, because orders to RELATE are dead letters."""
         return any(request.seen_by == math.inf for request in self.settled_requests()) or any(
             self._is_late(put) and self._read_again_ms(put) == math.inf for put in self.puts
         )
@@ -154,8 +154,8 @@ class Relation:
     def _settled_ms(self, since_ms: float, orders: Iterable[Span]) -> float:
         """When the edge is surely reconciled after work that was cut short.
 
-        By any invocation that begins after it and comes to an end; at the latest by all of its own
-        orders to RELATE, which were sent before it changed anything.
+        Any later invocation that finishes does so; at the latest, all of the work's own orders to
+        RELATE, which were sent before it changed anything.
         """
         by_orders = max((order.ended_ms for order in orders), default=since_ms)
         by_others = min(
@@ -167,7 +167,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class BackfillPass:
-    """RELATE has carried out an order for a publisher's newest posts: first pass, or second."""
+    """A pass of RELATE over a publisher's newest posts, the first or the second."""
 
     user: str
     publisher: str
@@ -179,10 +179,10 @@ class BackfillPass:
 
 @dataclass(frozen=True)
 class Page:
-    """What a reader was shown at once."""
+    """A page that a reader was shown."""
 
     user: str
-    begun_ms: int  # when it was asked for
+    begun_ms: int  # when it was requested
     entries: list[dict[str, Any]]
     is_short: bool = False  # and not the last one
     ended_ms: float = math.inf  # when it was answered
@@ -190,7 +190,7 @@ class Page:
     covers: tuple[str, str] = ("", "")
 
     def has_room_for(self, sort_key: str) -> bool:
-        """Whether an entry that is shown at all would be shown here."""
+        """Whether the entry belongs on this page, if it is shown at all."""
         return self.covers[0] <= sort_key < self.covers[1]
 
 
@@ -206,13 +206,13 @@ class PostRead:
 
 @dataclass
 class History:
-    """All operations of a run, in the order in which they began."""
+    """All operations of a run, in order of their starts."""
 
     operations: list[Operation] = field(default_factory=list)
     answers: Counter[tuple[str, int]] = field(default_factory=Counter)  # by route and HTTP status
     readings: list[list[Page]] = field(default_factory=list)  # the pages of each
     climbs: list[Climb] = field(default_factory=list)
-    # When posts were published, by `ref_id`, where their publishers said it.
+    # The times of posts that their publishers gave, by `ref_id`.
     given_times: dict[str, str] = field(default_factory=dict)
     feeds: list[list[Page]] = field(default_factory=list)  # of publishers' own posts
     post_reads: list[PostRead] = field(default_factory=list)
@@ -233,7 +233,7 @@ class History:
     def of(
         self, *kinds: str, user: str | None = None, subject: str | None = None
     ) -> list[Operation]:
-        """The operations of some kinds, perhaps only of one user, or on one subject."""
+        """The operations of these kinds, perhaps only of one user or on one subject."""
         among: Iterable[Operation] = self.operations
         if subject is not None:
             among = (each for kind in kinds for each in self._by_subject[kind, subject])
@@ -244,7 +244,7 @@ class History:
         return sorted({user for user, _ in self.relations})
 
     def has_few_followers(self, publisher: str) -> bool:
-        """Whether so few users ever asked to follow a publisher that all its posts are small."""
+        """Whether all posts of a publisher are small, because few users ever tried to follow."""
         fans = (
             user
             for (user, followed), relation in self.relations.items()
@@ -253,7 +253,7 @@ class History:
         return len(list(fans)) <= FEW_FOLLOWERS
 
     def is_never_hidden(self, user: str, publisher: str) -> bool:
-        """Whether a user never asked for a publisher's posts not to be shown."""
+        """Whether a user never muted or unfollowed a publisher."""
         relation = self.relations.get((user, publisher))
         is_followed = relation is None or all(request.follows for request in relation.requests)
         return is_followed and not self.readers.mutes.get((user, publisher))
@@ -263,10 +263,10 @@ class History:
         return bool(self.retractions(ref_id))
 
     def retractions(self, ref_id: str) -> list[Operation]:
-        """What may have retracted a post: a message, or a request for what was sent by then.
+        """The operations that may have retracted a post: messages, or requests after its publish.
 
-        An attempt that goes on unheard, or a write of it that lands late, may do so before or after
-        a later answered request; but it does not retract what is accepted after it was asked for.
+        An abandoned attempt, or a late write of it, may take effect before or after a later
+        answered request; but it does not retract posts accepted after the request was made.
         """
         published = self.of("publish", "send", subject=ref_id)
         first_ms = min((each.begun_ms for each in published), default=0)
@@ -319,7 +319,7 @@ class History:
         self.backfills.append(BackfillPass(*pair, sent_ms, work.begun_ms, now_ms, is_second))
 
     def _rejected(self, message: Message) -> None:
-        """PLAN has sent a message to the dead-letter queue, before it is deleted."""
+        """PLAN has sent a message to the dead-letter queue, before deleting it."""
         content, sent_ms = json.loads(message.body), int(message.sent_at * 1000)
         attribute = message.attributes.get(contract.FIRST_SENT_AT, {}).get("StringValue", "")
         for request in self.relations[content["user_id"], content["publisher_id"]].requests:
@@ -329,11 +329,11 @@ class History:
             request.is_due = request.is_due and not is_rejected
 
     def ended(self, message: Message, how: str, now_ms: float, work: Span | None) -> None:
-        """A message, or a copy of it, was taken out of its queue for good.
+        """A message or a copy of it has left its queue for good.
 
-        `work` is the invocation that has handled it. A `follow.added` or `follow.removed` takes
-        effect once, after it was sent (docs/api.md): once handled, no copy has another effect; but
-        where one became a dead letter, another one may still have it.
+        `work` is the invocation that handled it. A `follow.added` or `follow.removed` takes effect
+        once, after it was sent (docs/api.md): after it is handled, copies have no effect; but if
+        one became a dead letter, another one may still take effect.
         """
         self.edits.ended(message, how, now_ms)
         if how == DELETED:

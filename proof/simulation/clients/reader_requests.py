@@ -1,4 +1,4 @@
-"""What readers ask for beside pages: each try is noted as its reader knows it."""
+"""Requests of readers other than pages; each attempt is noted as the reader knows it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from proof.simulation.clients.readers import MUTED, Marking, UnreadAnswer
 from proof.simulation.oracle.follows import Asked
 from proof.simulation.world.world import World
 
-TOO_MANY = 409  # or overtaken, which the answer tells
+TOO_MANY = 409  # or overtaken, as the answer says
 
 
 def is_overtaken(mute: Operation) -> bool:
-    """Whether it was refused because a later one of the user's was answered meanwhile."""
+    """Whether it was refused because a later request of the user was answered meanwhile."""
     return bool(mute.answer) and mute.answer["type"].endswith(f"#{MuteOvertaken.slug}")
 
 
 def mute(world: World, kind: str, user: str, publisher: str) -> Operation:
-    """Mute or unmute; that too many are muted, or a later one came first, is an answer too."""
+    """Mute or unmute; a refusal for too many mutes or a later request is an answer, too."""
     route = contract.MUTE if kind == "mute" else contract.UNMUTE
 
     def is_acknowledged(operation: Operation) -> bool:
@@ -49,14 +49,14 @@ def muted(world: World, user: str, *, limit: int) -> set[str]:
 
 
 def move_marker(world: World, user: str, asked: str) -> None:
-    """Say that everything up to a sort key is read."""
+    """Move the marker to a sort key."""
     published_at, ref_id = split_sort_key(asked)
     body = {"published_at": published_at, "ref_id": ref_id}
     _marking(world, user, contract.MOVE_MARKER, asked, body=body)
 
 
 def marker(world: World, user: str) -> str | None:
-    """Ask how far everything is read; None without an answer."""
+    """Read the marker; None without an answer."""
     return _marking(world, user, contract.READ_MARKER, "")
 
 
@@ -76,7 +76,7 @@ def _marking(world: World, user: str, route: contract.Route, asked: str, **more:
 
 
 def unread(world: World, user: str) -> UnreadAnswer | None:
-    """Ask how much is unread; None without an answer."""
+    """Read the count of unread entries; None without an answer."""
     begun_ms = world.clock.now_ms()
     status, answer = requests.call(world, user, contract.COUNT_UNREAD)
     if status != 200:

@@ -1,4 +1,4 @@
-"""What readers ask for beside pages, as they know it: mutes, lists, the marker, what is unread."""
+"""Readers' requests other than pages, as they know them: mutes, lists, markers, unread counts."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class Listing:
 
 @dataclass(eq=False)
 class Marking:
-    """A try to read the marker, or to move it to `asked`, a sort key."""
+    """An attempt to read the marker, or to move it to the sort key `asked`."""
 
     user: str
     begun_ms: float
     asked: str = ""
-    told: str | None = None  # what it is, empty if there is none; None without an answer
+    told: str | None = None  # the marker, empty if there is none; None without an answer
     ended_ms: float = math.inf
 
 
 @dataclass(frozen=True)
 class UnreadAnswer:
-    """An answer to how much is unread."""
+    """An answer with the count of unread entries."""
 
     user: str
     begun_ms: float
@@ -52,7 +52,7 @@ class UnreadAnswer:
 class ReaderHistory:
     """All that readers were answered in a run."""
 
-    # Mutes by user and publisher, as `Asked`: to follow stands for to mute.
+    # Mutes by user and publisher, as `Asked`, in which "follow" means "mute".
     mutes: dict[tuple[str, str], list[Asked]] = field(default_factory=lambda: defaultdict(list))
     ids: list[list[Page]] = field(default_factory=list)  # the pages of readings without content
     listings: list[Listing] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What the clients of a run ask for: each try is an operation of its history."""
+"""The requests of a run's clients; each is an operation of its history."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from proof.simulation.world.lambdas import lambdas, queue_url
 from proof.simulation.world.scheduler import Crash
 from proof.simulation.world.world import World
 
-NO_ANSWER = 0  # the status of a request whose client has given it up
+NO_ANSWER = 0  # the status of a request that its client abandoned
 
 
 def relate(world: World, kind: str, user: str, publisher: str) -> Operation:
@@ -34,7 +34,7 @@ def relate(world: World, kind: str, user: str, publisher: str) -> Operation:
         def ended(status: int) -> None:
             is_whole = status in (200, 204)
             now_ms: float = world.clock.now_ms()
-            if not is_whole:  # what it has given up may land yet
+            if not is_whole:  # abandoned writes may still land
                 now_ms = max(now_ms, world.scheduler.current.lands_ms)
             relation.ends(request, now_ms, Span(request.begun) if is_whole else None)
 
@@ -147,7 +147,7 @@ def retract_by_queue(world: World, publisher: str, ref_id: str) -> None:
 
 
 def edit(world: World, user: str, ref_id: str, content: Any) -> Operation:
-    """Edit a post by HTTP; that it is not found, overtaken or retracted is an answer too.
+    """Edit a post by HTTP; not found, overtaken or retracted are answers, too.
 
     Each attempt says how long ago the first one was, and is the same edit.
     """
@@ -203,7 +203,7 @@ def read(world: World, user: str, *, limit: int = 2, hydrate: bool = True) -> li
 
 
 def page_of(world: World, user: str, *, limit: int, after: str | None) -> dict[str, Any] | None:
-    """One page of a timeline: the newest one, or upwards from a cursor; None without an answer."""
+    """A page of a timeline: the newest, or upwards from a cursor; None without an answer."""
     query = {"limit": str(limit), **({"after": after} if after else {})}
     begun_ms = world.clock.now_ms()
     status, page = call(world, user, contract.READ_TIMELINE, query=query)
@@ -224,7 +224,7 @@ def following(world: World, user: str, *, limit: int) -> list[str]:
 
 
 def note_listing(world: World, user: str, name: str, pages: list[_Page]) -> None:
-    """Note what a list says, if all of it was read."""
+    """Note a list that was read completely."""
     if pages and pages[-1].next is None:
         found = frozenset(line["publisher_id"] for each in pages for line in each.lines)
         listing = Listing(user, name, pages[0].begun_ms, pages[-1].ended_ms, found)
@@ -232,18 +232,18 @@ def note_listing(world: World, user: str, name: str, pages: list[_Page]) -> None
 
 
 class _Page(NamedTuple):
-    """One page of several, as it was answered."""
+    """One answered page of several."""
 
     begun_ms: int
     ended_ms: int
     lines: list[dict[str, Any]]
-    before: str | None  # the cursor that asked for it
+    before: str | None  # the cursor of its request
     next: str | None
     is_short: bool  # it ends too early
 
 
 def _page(user: str, page: _Page) -> Page:
-    """A page of entries, with the sort keys of which it shows all."""
+    """A page of entries, with the range of sort keys that it covers."""
     lowest, first = _key(page.next, ""), _key(page.before, "~")  # behind all times
     return Page(user, page.begun_ms, page.lines, page.is_short, page.ended_ms, (lowest, first))
 
@@ -263,7 +263,7 @@ def pages_of(
     path: dict[str, str] | None = None,
     more: dict[str, str] | None = None,
 ) -> list[_Page]:
-    """The pages until there is no more, or one is not answered."""
+    """All pages, up to the last or to one without an answer."""
     found: list[_Page] = []
     query = {"limit": str(limit), **(more or {})}
     while True:
@@ -280,7 +280,7 @@ def pages_of(
 
 
 def status(world: World, publisher: str, ref_id: str) -> dict[str, Any] | None:
-    """What the service tells a publisher about a delivery; None if it does not know the post."""
+    """The status of a delivery, as its publisher is told; None if the post is unknown."""
     code, answer = call(world, publisher, contract.SHOW_DELIVERY, path={"ref_id": ref_id})
     return answer if code == 200 else None
 
@@ -294,7 +294,7 @@ def _begin(world: World, kind: str, user: str, subject: str) -> Operation:
 def operate(
     world: World, kind: str, user: str, subject: str, is_acknowledged: Callable[[Operation], bool]
 ) -> Operation:
-    """Try until acknowledged, or give up; the operation may have its effect all the same."""
+    """Try until acknowledged, or give up; the operation may still take effect."""
     operation = _begin(world, kind, user, subject)
     for _ in range(world.random.choice((1, 3, 6))):
         if is_acknowledged(operation):
@@ -302,7 +302,7 @@ def operate(
             world.note(f"acknowledged: {kind} {user} {subject}")
             return operation
         if 400 <= operation.status < 500 and operation.status != TooManyRequests.status:
-            break  # refused: nobody asks for it again
+            break  # refused, so it is not repeated
         world.scheduler.sleep(world.random.uniform(0, 2))
     world.note(f"given up: {kind} {user} {subject}")
     return operation
@@ -322,8 +322,8 @@ def call(
 ) -> tuple[int, Any]:
     """Invoke a route's function as API Gateway does; 502 if its process dies.
 
-    With `ended`, which is told the status as the invocation has really ended, the client may give
-    the request up before: then it has no answer, which is status 0.
+    With `ended`, which gets the real status at the end of the invocation, the client may abandon
+    the request before: then it has no answer, which is status 0.
     """
     event: dict[str, Any] = {
         "version": "2.0",

@@ -1,4 +1,4 @@
-"""Which relations are out of order through an accident, and since when: posts may miss them."""
+"""Relations that accidents have damaged, and since when: posts may miss them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Pair = tuple[str, str]  # user, publisher
 
 @dataclass
 class Damage:
-    """What accidents did to edges, until a repair that began later was done."""
+    """Damage by accidents, until a repair that began later has finished."""
 
-    # How many more follows a user's count says than there are rows: one of them was restored.
+    # By how much a user's count of follows exceeds the rows, because one of them was restored.
     miscounted: Counter[str] = field(default_factory=Counter)
     is_ledger_restored: bool = False
     are_rates_restored: bool = False
@@ -22,9 +22,9 @@ class Damage:
     # Users whose row of marks was restored to an earlier moment, and not repaired.
     unmarked: set[str] = field(default_factory=set)
     undone: set[Pair] = field(default_factory=set)  # whose rows were restored to an earlier moment
-    # Relations for which RELATE's order was dropped: only the doctor reconciles them.
+    # Relations whose orders to RELATE were dropped: only the doctor reconciles them.
     unrelated: set[Pair] = field(default_factory=set)
-    # What the doctor may find, at its first examination in the calm.
+    # What the doctor may find in its first examination in the calm.
     known: set[Pair] = field(default_factory=set)
     _times: dict[Pair, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
 
@@ -32,7 +32,7 @@ class Damage:
         self._times[pair].append((now_ms, math.inf))
 
     def is_repaired(self, begun_ms: float, now_ms: float) -> None:
-        """A repair of everything that began at `begun_ms` has come to its end."""
+        """A complete repair that began at `begun_ms` has finished."""
         for pair, times in self._times.items():
             self._times[pair] = [
                 (begin, now_ms if begin < begun_ms and end == math.inf else end)
@@ -40,17 +40,17 @@ class Damage:
             ]
 
     def touches_any(self, publisher: str, begin_ms: float, end_ms: float) -> bool:
-        """Whether any relation to a publisher was out of order at some time of an interval."""
+        """Whether any relation to a publisher was damaged at some time of an interval."""
         pairs = [pair for pair in self._times if pair[1] == publisher]
         return any(self.touches(pair, begin_ms, end_ms) for pair in pairs)
 
     def lasting(self) -> set[Pair]:
-        """What no repair has put in order."""
+        """The damage that no repair has ended."""
         return {
             pair for pair, times in self._times.items() if any(end == math.inf for _, end in times)
         }
 
     def touches(self, pair: Pair, begin_ms: float, end_ms: float) -> bool:
-        """Whether the relation was out of order at some time of an interval."""
+        """Whether the relation was damaged at some time of an interval."""
         times = self._times.get(pair, ())
         return any(begin <= end_ms and end >= begin_ms for begin, end in times)

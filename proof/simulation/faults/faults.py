@@ -1,4 +1,4 @@
-"""Faults: their rates are drawn from the seed, and each injected fault is counted."""
+"""Faults: the seed draws their rates, and each injected fault is counted."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ RATES = {
     "skewed": (0.0, 0.0, 0.5, 1.0),  # an invocation's clock is wrong
     "hot": (0.0, 0.0, 0.9, 1.0),  # a put into the timeline of one of a few users is throttled
 }
-# How often a row of a follow is refused because another transaction is changing it. In most runs
-# the model has no such moment: every call has its effect at one instant.
+# How often a change of a follow's row is refused because of another transaction. Otherwise the
+# model has no such conflicts, because every call takes effect at one instant.
 CONFLICT_RATES = (0.0, 0.0, 0.0, 0.05)
 # How often the items of a transaction appear one by one, and how long one is behind another.
 APART_RATES = (0.0, 0.0, 0.0, 1.0)
 APART_SECONDS = (0.005, 0.3)
-# What seldom happens on AWS, in a few runs each.
+# Rare faults of AWS, in a few runs each.
 RARE_RATES = {
     "uninvoked": (0.0, 0.0, 0.0, 0.2),  # a batch is received, and its invocation is throttled
     "halfway": (0.0, 0.0, 0.0, 0.05),  # a batch is applied in part, and answered with an error
@@ -54,27 +54,21 @@ RARE_RATES = {
     "belated": (0.0, 0.0, 0.0, 0.02),  # a write lands after its call has timed out
 }
 BELATED_SECONDS = 8.0
-# SQS keeps a message on some servers, and a copy comes again only from one that was out of reach as
-# the message was received or deleted. Without a limit, an order that fails for hours would come in
-# thousands of copies of copies; this one is high, and hardly reached otherwise.
+# A copy comes only from an SQS server that was unavailable at the receive or delete of the message.
+# Without a limit, an order that fails for hours would have thousands of copies of copies; other
+# messages hardly reach it.
 MOST_COPIES = 20
-WRITES = (
-    "put_item",
-    "update_item",
-    "delete_item",
-    "batch_write_item",
-    "transact_write_items",
-)
+WRITES = ("put_item", "update_item", "delete_item", "batch_write_item", "transact_write_items")
 LATE_SECONDS = (600.0, 6 * 60 * 60.0)
 # The share of runs with one kind of fault only, some of which must be handled without SWEEP.
 ALONE = 0.3
-# The share of those in which it is hot timelines, which must delay no other follower.
+# The share of those with hot timelines, which must not delay other followers.
 HOT_ALONE = 0.3
-# How often an invocation is frozen after a call, and for how long; then it goes on.
+# How often an invocation is frozen after a call, and for how long.
 FREEZE_RATES = (0.0, 0.0, 0.0, 0.001)
 FREEZE_SECONDS = 600.0
-# How often a client gives a request up and the request goes on: how long the client waits at most,
-# and how long the request waits for a cold start, with the time at which it was received.
+# How often a client abandons a request that continues: how long the client waits at most, and how
+# long the request, stamped before, waits for a cold start.
 IMPATIENCE_RATES = (0.0, 0.0, 0.3)
 PATIENCE_SECONDS = 3.0
 COLD_START_SECONDS = 9.0
@@ -92,11 +86,11 @@ NEIGHBOURS = 0.3
 
 @dataclass
 class Faults:
-    """The faults of one run; none is injected any more once `are_on` is false."""
+    """The faults of one run; none is injected once `are_on` is false."""
 
     random: Random
     clock: Clock
-    # Each of these is of its own, so that all else of a run stays as it was.
+    # Separate generators, so that adding these faults did not change other runs.
     conflicting: Random
     apart: Random
     freezing: Random
@@ -148,7 +142,7 @@ class Faults:
             raise self._failure(service, operation, EndpointConnectionError, ConnectTimeoutError)
 
     def conflicts(self, operation: str, request: dict[str, Any]) -> None:
-        """Perhaps refuse a change of a row that a transaction of somebody else is changing."""
+        """Perhaps refuse a change of a row because of another transaction."""
         actions = request.get("TransactItems", ())
         is_update = operation == "update_item" and request["TableName"] == names.FOLLOWING.name
         if not (actions or is_update) or not self.are_on:
@@ -166,14 +160,14 @@ class Faults:
         raise errors.client_error("dynamodb", operation, refused)
 
     def freezes(self) -> bool:
-        """Whether the invocation that has just called is frozen."""
+        """Whether the invocation is frozen after its call."""
         if not self.are_on or self.freezing.random() >= self.rates["stopped"]:
             return False
         self.injected["stopped"] += 1
         return True
 
     def gaps(self, items: int) -> list[float]:
-        """How many seconds pass before each item of a transaction appears, after the one before."""
+        """The seconds between the appearances of a transaction's items."""
         if not self.are_on or self.apart.random() >= self.rates["apart"]:
             return [0.0] * items
         self.injected["apart"] += 1
@@ -182,7 +176,7 @@ class Faults:
     def impatience(self) -> tuple[float, float] | None:
         """How long a client waits for an answer, and its request for a cold start, in seconds.
 
-        None: the client waits for its answer, and the request for nothing.
+        None if the client waits until the answer.
         """
         if not self.are_on or self.giving_up.random() >= self.rates["impatient"]:
             return None
@@ -191,7 +185,7 @@ class Faults:
         return draw(0.0, PATIENCE_SECONDS), draw(0.0, COLD_START_SECONDS)
 
     def part_of(self, operation: str, request: dict[str, Any]) -> dict[str, Any] | None:
-        """The part of a batch that is applied before the call fails; None if it does not."""
+        """The part of a batch that is applied before the call fails; None if it does not fail."""
         batches = {"batch_write_item": "RequestItems", "send_message_batch": "Entries"}
         if operation not in batches or not self.strikes("halfway"):
             return None
@@ -204,7 +198,7 @@ class Faults:
         return self.rare.sample(items, self.rare.randint(1, len(items)))
 
     def belated_seconds(self, operation: str) -> float | None:
-        """How long after its time-out a write lands; None for one that does not time out."""
+        """How long after its time-out a write lands; None if it does not time out."""
         if operation not in WRITES or not self.strikes("belated"):
             return None
         return self.rare.uniform(0.0, BELATED_SECONDS)
@@ -214,7 +208,7 @@ class Faults:
         return self._failure(service, operation, ConnectionClosedError, ReadTimeoutError)
 
     def late_seconds(self) -> float:
-        """How late a message is received first."""
+        """How late a message is first received."""
         return self.rare.uniform(*LATE_SECONDS) if self.strikes("late") else 0.0
 
     def after(self, service: str, operation: str) -> None:
@@ -241,7 +235,7 @@ class Faults:
         return failed
 
     def is_poisonous(self, messages: Sequence[dict[str, Any]]) -> bool:
-        """Whether a worker dies of one of its messages."""
+        """Whether one of these messages kills its worker."""
         return any(self._is_hit("poisoned", self.poison, each["Body"]) for each in messages)
 
     def _is_hit(self, fault: str, what: str, body: str) -> bool:

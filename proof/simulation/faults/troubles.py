@@ -1,4 +1,4 @@
-"""Troubles: what fails for minutes, for hours, or until somebody mends it."""
+"""Troubles: failures for minutes, for hours, or until somebody repairs them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from proof.model import errors
 from proof.model.errors import Refused
 from proof.simulation.world.aws_clients import running, tables_of
 
-# Errors by service: some pass, others stay until somebody acts.
+# Errors by service: some are transient, others stay until somebody acts.
 THROTTLES = {
     "dynamodb": ("ProvisionedThroughputExceededException", 400),
     "sqs": ("RequestThrottled", 403),
@@ -34,9 +34,9 @@ LASTING = {
 
 @dataclass
 class Trouble:
-    """All calls to one table or queue, or one function's or one operation's, fail while it is on.
+    """While it is on, calls to one table or queue fail, perhaps only of one function or operation.
 
-    `tells` says that somebody should hear of it.
+    `tells` says that an alarm should ring.
     """
 
     random: Random

@@ -1,7 +1,7 @@
-"""Something stays broken for hours, until SWEEP gives up. Then perhaps an operator sends it again.
+"""Something stays broken for hours, until SWEEP gives up. Then an operator may resend.
 
-Everything else of the world is small, and SWEEP waits for eight minutes at most between two
-questions, where the product waits for a day: it gives up after hours and not after nine days.
+The world is small, and SWEEP waits at most eight minutes between two rounds instead of a day: it
+gives up after hours instead of nine days.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from proof.simulation.world.world import World
 # The share of worlds in which the trouble ends before SWEEP gives up.
 MENDED_EARLY = 0.2
 EARLY_SECONDS = 2 * 60 * 60.0
-# With ten rounds of twelve minutes, and what comes between them, all has stalled long before.
+# With ten rounds of twelve minutes, all has stalled long before.
 LATEST_SECONDS = 24 * 60 * 60.0
 LOOK_SECONDS = 300.0
-# The share of worlds in which an operator then sends what has stalled again.
+# The share of worlds in which an operator then resends what has stalled.
 SENT_AGAIN = 0.5
 LONGEST_WAIT_SECONDS = 480
 # Hand-backs without progress, so that a dead letter comes soon.
@@ -39,15 +39,15 @@ PUBLISHER = "p0"
 def live(world: World) -> None:
     """Run the world to its end."""
     world.longest_wait_seconds, world.max_hops = LONGEST_WAIT_SECONDS, MAX_HOPS
-    # With hardly any time to a message, the pages of a ring may take all of it again and again.
+    # With less time for a message, reading the ring might use all of it each time.
     world.time_pressure = 1.0
-    # In a lane that is slow as well, one question would still wait when the next one is due.
+    # In a slow lane, one round would still wait when the next is due.
     world.triggers.seconds_a_message = 0.0
     random = Random(f"{world.seed} broken")
-    # In some, all posts take a lane, whose orders are what is troubled.
+    # In some worlds, all posts take a lane, because the trouble affects its orders.
     if random.random() < 0.5:
         world.sample_edges = 1
-    # Without other faults, but in some worlds, whatever is not delivered is due to the trouble.
+    # Without other faults, which are off in some worlds, only the trouble prevents deliveries.
     if random.random() < 0.5:
         world.faults.rates = dict.fromkeys(world.faults.rates, 0.0)
     Liveness(Watch(world))
@@ -59,7 +59,7 @@ def live(world: World) -> None:
 
 
 def send_again(world: World, random: Random) -> None:
-    """Send again what has stalled, once the index that lists it has caught up."""
+    """Resend what has stalled, once its index has caught up."""
     world.scheduler.sleep(LOOK_SECONDS)
     run(world, random, partial(fanout.resend, stalled=True))
 
@@ -74,7 +74,7 @@ def play(world: World, *, random: Random) -> None:
 
 
 def freeze_a_timeline(world: World, random: Random, people: list[str]) -> None:
-    """One timeline accepts nothing: its segment makes no progress, over and over."""
+    """One timeline accepts nothing, so its segment never progresses."""
     faults = world.faults
     faults.hot, faults.hot_until, faults.rates["hot"] = (
         frozenset({random.choice(people)}),
@@ -87,14 +87,14 @@ def freeze_a_timeline(world: World, random: Random, people: list[str]) -> None:
 
 
 def refuse_orders(world: World, random: Random, _people: list[str]) -> None:
-    """No queue takes the orders of the first segments, or of all, or those to PLAN."""
+    """The queues refuse the orders of the first segments, or of all, or those to PLAN."""
     world.faults.lost = random.choice(('"segment":0,', f'"{SEGMENT_DELIVER}"', f'"{FANOUT_PLAN}"'))
     _wait(world, random)
     world.faults.lost = ""
 
 
 def poison(world: World, random: Random, _people: list[str]) -> None:
-    """Every worker dies that takes the order of a first segment, or to plan, or a new post."""
+    """Orders of first segments, orders to plan, or new posts kill their workers."""
     world.faults.poison = random.choice(('"segment":0,', f'"{FANOUT_PLAN}"', f'"{POST_PUBLISHED}"'))
     _wait(world, random)
     world.faults.poison = ""
@@ -104,7 +104,7 @@ TROUBLES = (freeze_a_timeline, refuse_orders, poison)
 
 
 def _wait(world: World, random: Random) -> None:
-    """Wait until nothing is open any more; in some worlds, not as long."""
+    """Wait until nothing is open; in some worlds, less long."""
     latest = EARLY_SECONDS if random.random() < MENDED_EARLY else LATEST_SECONDS
     world.scheduler.sleep(LOOK_SECONDS)
     while world.scheduler.now < latest and any("open_fanout" in row for row in world.fanouts()):
@@ -113,7 +113,7 @@ def _wait(world: World, random: Random) -> None:
 
 
 def what_was_sent_again_is_delivered(found: Evidence) -> Iterator[str]:
-    """Once the trouble is over and an operator has sent all again, nothing is stalled."""
+    """After the trouble, when an operator has resent all, nothing is stalled."""
     for ref_id, row in found.fanouts.items():
         if found.world.was_sent_again and row["state"]["S"] == STALLED:
             yield f"{ref_id} was sent again, and is stalled."

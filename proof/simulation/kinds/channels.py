@@ -1,7 +1,7 @@
-"""A world of a stage with channels: publishers get one and lose it while they publish.
+"""A world with channels: publishers are promoted and demoted while they publish.
 
-It is an ordinary world, or a small one in which a few readers do little but read. Pages come from
-several containers of `timeline`, which know the head and the channels as of different moments.
+It is an ordinary world, or a small one with a few readers who mostly read. Pages come from several
+containers of `timeline`, which know the head and the channels of different moments.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from proof.simulation.observed.cloudwatch import Watch
 from proof.simulation.oracle.liveness import Liveness
 from proof.simulation.world.world import World
 
-# How many followers a publisher has who is promoted; or nobody is, but by hand.
+# The followers at which a publisher is promoted; with the last, only by hand.
 THRESHOLDS = (2, 3, 4, 6, 1_000_000)
 # How many channels there may be. With three publishers, two are soon full.
 MOSTS = (2, 3, 64)
@@ -30,9 +30,9 @@ CONTAINERS = 3
 # The share of small worlds.
 SMALL = 0.7
 LIMITS = (1, 2, 3, 50)
-# How often somebody reads as the head changes, and also follows or unfollows.
+# How often somebody reads when the head changes, and also follows or unfollows.
 READS, CHANGES = 0.7, 0.6
-# How many look through each container at last.
+# How many read through each container at the end.
 MOST_READERS = 3
 
 
@@ -49,20 +49,20 @@ def live(world: World) -> None:
 
 
 def drawn(random: Random) -> ChannelSettings:
-    """What a stage has of channels."""
+    """The channel settings of a stage."""
     return ChannelSettings(
         random.choice(THRESHOLDS), random.choice(MOSTS), random.choice(WINDOWS), CONTAINERS
     )
 
 
 def play(world: World, *, random: Random) -> None:
-    """Start the clients of an ordinary world, and who promotes its publishers."""
+    """Start the clients of an ordinary world, and the promoters."""
     ordinary.play(world)
     _promote(world, random, [f"p{number}" for number in range(ordinary.PUBLISHERS)])
 
 
 def play_small(world: World, *, random: Random) -> None:
-    """Start a few clients, who act close to each other."""
+    """Start a few clients, who act at nearly the same time."""
     posting = [f"p{number}" for number in range(random.randint(1, 3))]
     people = [f"u{number}" for number in range(random.randint(1, 3))]
     _promote(world, random, posting)
@@ -85,9 +85,9 @@ def _promote(world: World, random: Random, posting: Sequence[str]) -> None:
 
 
 def _act_at_once(world: World, random: Random, people: Sequence[str]) -> None:
-    """As the head changes, somebody mostly reads, as in a busy service.
+    """When the head changes, somebody mostly reads, as in a busy service.
 
-    Users who are not known to follow the publisher of a new channel perhaps do now.
+    Users may also follow the publisher of a new channel then.
     """
 
     def act_now(added: str | None) -> None:
@@ -106,8 +106,8 @@ def _act_at_once(world: World, random: Random, people: Sequence[str]) -> None:
 
 
 def _change_and_post(world: World, random: Random, kind: str, user: str, publisher: str) -> None:
-    """Follow or unfollow; the publisher posts some time after it."""
-    # A page that begins with the change of the head comes to the follows at about this time.
+    """Follow or unfollow; the publisher posts some time later."""
+    # A page that begins with the change of the head reads the follows at about this time.
     world.scheduler.sleep(random.choice((0.0, random.uniform(0, 0.1))))
     requests.relate(world, kind, user, publisher)
     world.scheduler.sleep(random.uniform(0, 20))
@@ -115,7 +115,7 @@ def _change_and_post(world: World, random: Random, kind: str, user: str, publish
 
 
 def _look_around(world: World, random: Random, user: str, posting: Sequence[str]) -> None:
-    """Read page by page, and perhaps change one's mind in between."""
+    """Read page by page, and perhaps follow or unfollow in between."""
     for _ in range(random.randint(2, 8)):
         world.scheduler.sleep(random.uniform(0, random.choice((1, 5, 30))))
         if random.random() < 0.3:
@@ -125,7 +125,7 @@ def _look_around(world: World, random: Random, user: str, posting: Sequence[str]
 
 
 def look(world: World, random: Random) -> None:
-    """Read everything through each container, once all is calm and each knows what is new."""
+    """Read everything through each container, when all is calm and all caches are new."""
     world.scheduler.sleep(60.0)
     people = world.history.users()
     for container in range(CONTAINERS):

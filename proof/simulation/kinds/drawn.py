@@ -1,4 +1,4 @@
-"""All kinds of worlds, and which one a seed makes."""
+"""All kinds of worlds, and the kind of each seed."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ KINDS: tuple[Kind, ...] = (
 )
 
 
-# The share of ordinary worlds that are of a stage with channels.
+# The share of ordinary worlds with channels.
 CHANNELS = 0.2
 
 
 def kind_of(seed: int) -> Kind:
     """The kind that a seed draws, by the shares."""
     shares = [kind.share for kind in KINDS]
-    # From a generator of its own, so that a new kind changes no run of the others.
+    # From a separate generator, so that a new kind changes no other runs.
     kind = Random(f"{seed} kind").choices(KINDS, shares)[0]
-    # Also of its own: all others stay as they were before there were channels.
+    # Also separate: other runs are as before channels existed.
     has_channels = kind is ordinary.KIND and Random(f"{seed} stage").random() < CHANNELS
     return channels.KIND if has_channels else kind
 

@@ -11,7 +11,7 @@ from proof.simulation.world.world import World
 
 @dataclass(frozen=True)
 class Kind:
-    """How a world is run from its beginning to its end, and what must hold afterwards."""
+    """How a world runs from beginning to end, and what must hold afterwards."""
 
     name: str
     share: float  # of the seeds

@@ -1,8 +1,8 @@
-"""A world in which operators act beside traffic and faults, with the commands of `fanfold`.
+"""A world in which operators run commands of `fanfold` during traffic and faults.
 
 Accidents give them work: messages that fail until they are dead letters, and edges that are deleted
-or put by hand. Commands fail and are killed as functions do. When all is calm, the operators finish
-what they have begun.
+or put by hand. Commands fail and are killed like functions. When all is calm, the operators finish
+what they began.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def live(world: World) -> None:
 def play(
     world: World, *, random: Random, folder: Path, unfinished: list[Callable[[], None]]
 ) -> None:
-    """Start clients, accidents and operators; a few of each, because their commands take long."""
+    """Start clients, accidents and operators; few of each, because commands take long."""
     if world.is_busy:
         Neighbours(world)
     posting = [f"p{number}" for number in range(random.randint(1, 2))]
@@ -88,7 +88,7 @@ def play(
 
 
 def the_doctor_finds_nothing_after_its_repair(found: Evidence) -> Iterator[str]:
-    """Its examination, once everything is repaired, ends with exit code 0."""
+    """After a complete repair, its examination ends with exit code 0."""
     world = found.world
     codes: list[int | None] = []
 
@@ -102,7 +102,7 @@ def the_doctor_finds_nothing_after_its_repair(found: Evidence) -> Iterator[str]:
 
 
 def the_doctor_finds_only_what_accidents_did(found: Evidence) -> Iterator[str]:
-    """Its first examination in the calm: all else, the functions and an import have mended."""
+    """In its first examination in the calm; functions and imports have repaired all else."""
     known, report = found.world.damage.known, found.world.first_examination
     for snapshot in report.examples:
         if snapshot.pair not in known:
@@ -113,9 +113,9 @@ def the_doctor_finds_only_what_accidents_did(found: Evidence) -> Iterator[str]:
 
 
 def only_letters_that_break_the_contract_are_left(found: Evidence) -> Iterator[str]:
-    """A redrive leaves no other ones, once nothing fails any more.
+    """A redrive leaves no others when nothing fails.
 
-    But for an edit of a post that never came, such as one that was over the rate: each redrive
+    The exception is an edit of a post that never came, such as one over the rate: each redrive
     tries it in vain.
     """
     for queue, message in found.world.dead_letters():

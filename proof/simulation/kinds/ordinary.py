@@ -1,6 +1,6 @@
 """The ordinary world: a few publishers and their followers, for minutes or hours.
 
-While they act, anything may fail. Then the faults end, and the run goes on until it is quiescent.
+While they act, anything may fail. Then the faults end, and the run continues until quiescence.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def play(world: World) -> None:
     if world.is_hasty:
         for user in ("h0", "h1"):
             world.start_client(user, partial(users.change_mind, world, user, posting[0]))
-    # From a generator of its own, so that all other runs stay as they were.
+    # From a separate generator, so that other runs stay as they were.
     climbing = Random(f"{world.seed} climbs")
     if climbing.random() < climbs.CLIMBED:
         world.start_client("climber", partial(climbs.climb, world, climbing, people[0]))

@@ -1,7 +1,7 @@
 """A rush: two dozen users follow and unfollow one publisher in waves, who keeps posting.
 
-Ordinary crowds are smaller. Here many environments meet the same throttles, and raise the level of
-one publisher at the same time. Half a dozen more change their mind within fractions of a second.
+Ordinary crowds are smaller. Here many environments see the same throttles, and raise the level of
+one publisher at the same time. Six more users change their mind within fractions of a second.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from proof.simulation.world.world import World
 
 USERS = (12, 24)
 CHANGES, POSTS = (2, 6), (2, 8)
-# Users who change their mind at once.
+# Users who change their mind immediately.
 HASTY = 6
 
 

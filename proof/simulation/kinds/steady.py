@@ -29,11 +29,11 @@ from proof.simulation.world.world import World
 SKEWS_MS = (0, -150, 150)
 # A fault this short passes unnoticed: three runs of SWEEP that fail ring.
 SHORT_MINUTES = 2
-# An operator comes some minutes after an alarm, and at last even without one.
+# An operator acts some minutes after an alarm, and finally even without one.
 COMES_MINUTES, AT_LAST_MINUTES = (1, 15), 120
 # Give up waiting for an alarm after these minutes without a failed call.
 IDLE_MINUTES = 15
-# Traffic goes on for so long after the trouble.
+# Traffic continues this long after the trouble.
 AFTER_MINUTES = 15
 # Open fan-outs of others: a run of SWEEP reads three rows.
 CROWD_OPEN = 36
@@ -43,7 +43,7 @@ FANS = 24
 
 @dataclass
 class Steady:
-    """One world, and what its story has decided about it."""
+    """One world, with the decisions of its story."""
 
     world: World
     random: Random
@@ -84,7 +84,7 @@ class Steady:
             self.world.scheduler.sleep(self.random.uniform(0, 2 * every) * MINUTE)
 
     def act(self, story: Callable[[], object]) -> None:
-        """Let the story happen beside the traffic, which goes on for a while after it."""
+        """Run the story during the traffic, which continues for a while after it."""
 
         def run() -> None:
             self.sleep(self.random.uniform(1, 5))
@@ -98,7 +98,7 @@ class Steady:
         self.world.scheduler.sleep(minutes * MINUTE)
 
     def trouble(self, resource: names.Table | names.Queue, errors: object, rate: float) -> Trouble:
-        """Trouble with a table or a queue, of all functions or of one; not on yet."""
+        """A trouble with a table or a queue, for all functions or one; not on yet."""
         service = "dynamodb" if isinstance(resource, names.Table) else "sqs"
         code, status = self.random.choice(errors[service])  # type: ignore[index]
         found = Trouble(self.random, service, resource.name, code, status, rate=rate)
@@ -118,7 +118,7 @@ class Steady:
         self.world.note("the trouble ends")
 
     def until_mended(self, begun: int) -> None:
-        """Wait until an operator has heard an alarm and comes, or comes at last."""
+        """Wait until an operator acts, after an alarm or finally without one."""
         watch = self.world.watch
         assert watch
         while not watch.ringing and watch.minute < begun + AT_LAST_MINUTES:
@@ -134,7 +134,7 @@ Story: TypeAlias = Callable[[Steady], None]
 
 
 def calm(it: Steady) -> None:
-    """Something small fails now and then, or something whole for a moment."""
+    """Something fails now and then, or completely for a moment."""
     if it.random.random() < 0.5:
         for name in ("partial", "duplicated", "unsent"):
             it.world.faults.rates[name] = 0.02
@@ -161,7 +161,7 @@ def brownout(it: Steady) -> None:
 
 
 def refused_sends(it: Steady) -> None:
-    """A queue takes no message for an hour, or none of them does."""
+    """A queue, or every queue, takes no message for an hour."""
     queues = it.random.choice(([it.random.choice(names.QUEUES)], list(names.QUEUES)))
     errors = _ever(it.random.choice((THROTTLES, FAILURES)))
     found = [it.trouble(queue, errors, it.random.choice((1.0, 0.9))) for queue in queues]
@@ -184,7 +184,7 @@ def no_sweep(it: Steady) -> None:
 
 
 def lasting(it: Steady) -> None:
-    """Something is not allowed, or does not exist, until somebody mends it."""
+    """Something is forbidden or missing until somebody repairs it."""
     found = it.trouble(it.random.choice((*names.TABLES, *names.QUEUES)), LASTING, 1.0)
     if it.random.random() < 0.6:
         found.function = it.random.choice(names.FUNCTIONS).name
@@ -219,7 +219,7 @@ def locked_queue(it: Steady) -> None:
 
 
 def paused(it: Steady) -> None:
-    """An operator pauses queues, and forgets it for a while."""
+    """An operator pauses queues, and forgets them for a while."""
     count = it.random.choice((1, 1, 1, len(MAPPED)))
     queues = {each.name for each in it.random.sample(MAPPED, count)}
 
@@ -233,9 +233,9 @@ def paused(it: Steady) -> None:
 
 
 def forgotten_lane(it: Steady) -> None:
-    """An operator pauses the lane of large fan-outs, and forgets it until long after its alarm.
+    """An operator pauses the bulk lane, and forgets it until long after its alarm.
 
-    In some worlds the rows that count posts are throttled meanwhile: that is nobody's fan-out.
+    In some worlds, the rows that count posts are throttled meanwhile, which must affect no fan-out.
     """
     found = it.trouble(names.PUBLISHERS, _ever(THROTTLES), it.random.choice((0.0, 1.0)))
     found.function, found.operation = names.PLAN.name, "update_item"
@@ -250,7 +250,7 @@ def forgotten_lane(it: Steady) -> None:
 
 
 def celebrity(it: Steady) -> None:
-    """A celebrity keeps posting, and the bulk lane is slow: nobody else waits for that."""
+    """A celebrity keeps posting, and the bulk lane is slow: nobody else must wait."""
     world = it.world
     it.large = ["star"]
     world.triggers.slow_lanes = (names.BULK,)
@@ -261,7 +261,7 @@ def celebrity(it: Steady) -> None:
 
 
 def crowded_ledger(it: Steady) -> None:
-    """Many large fan-outs of others are open for long, and workers are at them all the time."""
+    """Many large fan-outs of others stay open, and workers process them all the time."""
     world = it.world
     ledger = stores(world.dynamodb).ledger
     begun_ms = world.clock.now_ms() - 3_600_000
@@ -282,7 +282,7 @@ def crowded_ledger(it: Steady) -> None:
     it.act(lambda: it.sleep(it.random.uniform(20, 40)))
 
 
-# With how often each is told.
+# Each story with its weight.
 STORIES: tuple[tuple[Story, float], ...] = (
     (calm, 2.0),
     (brownout, 2.0),

@@ -19,7 +19,7 @@ from proof.simulation.world.world import World
 
 
 def calm(world: World) -> None:
-    """Take from a world all that goes wrong by itself."""
+    """Switch off all faults of a world."""
     world.faults.rates = dict.fromkeys(world.faults.rates, 0.0)
     world.is_crowded, world.meter.throttle = False, None
     world.is_hasty, world.door_skew_ms = False, 0

@@ -34,10 +34,10 @@ from proof.simulation.world.world import World
 DAYS = 60
 MAX_VISITS = 12  # bounds what a world costs
 KEYS = ("k0", "k1")
-# Chosen by the senders of messages, of whichever publisher.
+# The ref_ids that senders of messages choose, for any publisher.
 REFS = ("q0", "q1")
-# How long around the moment at which an id becomes free somebody comes back to it: DynamoDB has
-# deleted none of the old rows by then, some, or all.
+# When somebody uses an id again, relative to when it becomes free: by then, DynamoDB has deleted
+# none, some or all of the old rows.
 AROUND_SECONDS = (-3_600.0, -1.0, 0.0, 1.0, 3_600.0, DAY_SECONDS, 2 * DAY_SECONDS)
 
 # The share of worlds in which users turn away from publishers on most days.
@@ -55,17 +55,17 @@ Act = Callable[[], object]
 
 @dataclass
 class Life:
-    """The plan of one world, drawn as it goes."""
+    """The plan of one world, drawn as it runs."""
 
     world: LongWorld
     ends: list[tuple[float, Act]] = field(default_factory=list)  # when something lasting ends
     moments: list[tuple[float, str]] = field(default_factory=list)  # when an id becomes free
     titles: dict[str, list[WantedPost]] = field(default_factory=dict)  # asked for, by ref_id
     count: int = 0
-    # In some worlds users turn away and come back again and again.
+    # In some worlds, users repeatedly unfollow and follow again.
     hides: bool = False
     mutes: bool = False
-    channels: Random | None = None  # in a stage with channels, whose these are
+    channels: Random | None = None  # of a world with channels
 
     def __post_init__(self) -> None:
         drawn, world = self.world.drawn, self.world
@@ -90,7 +90,7 @@ class Life:
             self.ends.append((at, lambda: self.world.deploy(drawn.choice(RETENTIONS))))
 
     def live(self) -> None:
-        """Go through the days."""
+        """Run the days."""
         self._visit([partial(self._first_follows, user) for user in self.world.users])
         for _ in range(MAX_VISITS):
             at = self._next()
@@ -120,7 +120,7 @@ class Life:
             each[1]()
         world.act(*((f"visitor {number}", act) for number, act in enumerate(acts)))
         world.settle()
-        world.clock.advance(60.0)  # what `timeline` reads may be seconds old, and its caches too
+        world.clock.advance(60.0)  # reads and caches of `timeline` may be seconds old
         moment = world.moment()
 
         def look(user: str) -> None:
@@ -169,14 +169,14 @@ class Life:
         return acts
 
     def _turn(self, user: str, publisher: str) -> None:
-        """Unfollow those who were followed at the last moment, and the other way round."""
+        """Unfollow publishers who were followed at the last moment, and vice versa."""
         moments = [each for each in self.world.log if isinstance(each, Moment)]
         follows = publisher in moments[-1].follows[user]
         kind = "unfollow" if follows else "follow"
         returning.ask(self.world, (user, publisher), kind, by_queue=False)
 
     def _use(self, ref_id: str) -> None:
-        """Publish or retract under an id that was perhaps used before."""
+        """Publish or retract under an id that may have been used before."""
         drawn, world = self.world.drawn, self.world
         publisher, key = self.keys.get(ref_id, (drawn.choice(world.publishers), ""))
         if key and drawn.random() < 0.15:  # somebody else knows it
@@ -203,12 +203,12 @@ class Life:
         return wanted
 
     def _note_end(self, ref_id: str, at: float) -> None:
-        """Somebody comes back to an id when it may be free."""
+        """Plan that somebody uses an id again when it may be free."""
         kept = self.world.retention_days * DAY_SECONDS
         self.moments.append((at + kept + KEPT_SECONDS, ref_id))
 
     def _publish_afresh(self) -> None:
-        """Publish under an id that nobody has used; perhaps its delivery goes wrong for days."""
+        """Publish under a new id; its delivery may fail for days."""
         drawn, world = self.world.drawn, self.world
         publisher, key = drawn.choice(world.publishers), f"n{self.count}"
         by_queue = drawn.random() < 0.4

@@ -1,7 +1,7 @@
-"""Channels in a run: what its stage has of them, and what its calls show of them.
+"""Channels in a run: their settings, and what calls show of them.
 
-Whose posts lie in a channel is seen as they are put there, and that one is all that its followers
-get as its delivery is complete. When a publisher has a channel is never asked.
+Puts show which posts are in a channel, and completions show that a post was delivered by one. The
+observer never reads whether a publisher has a channel.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ COLD = 0.05
 
 @dataclass(frozen=True)
 class ChannelSettings:
-    """What a stage has of channels; by default none, as is the product's."""
+    """The channel settings of a stage; by default none, as in the product."""
 
     threshold: int = 0  # followers from which on a publisher is promoted
     most: int = MOST
     window: int = WINDOW  # entries of a channel that a container keeps
-    containers: int = 0  # that answer pages in turn; 0: as few as it takes
+    containers: int = 0  # that answer pages in turn; 0 for as few as possible
 
     def patches(self) -> list[Patch]:
-        """What the product has of it as constants."""
+        """The settings that are constants of the product."""
         mosts: list[Patch] = [(module, "MOST", self.most) for module in (head, head_table)]
         return [*mosts, (union, "WINDOW", self.window)]
 
 
 @dataclass
 class ObservedChannels:
-    """What is seen of the channels of one run."""
+    """The observed channels of one run."""
 
     random: Random
     stage: ChannelSettings = field(default_factory=ChannelSettings)
@@ -54,14 +54,14 @@ class ObservedChannels:
     # When the service first said that a post was delivered by its channel, by `ref_id`.
     complete_ms: dict[str, float] = field(default_factory=dict)
     puts: int = 0
-    given_up: int = 0  # puts that were refused as often as PLAN tries
+    given_up: int = 0  # puts whose every attempt was refused
     # Called after a post was put into a publisher's channel, in the turn of its writer.
     when_put: Callable[[str], object] = lambda _publisher: None
     # Called after a change of the head, with the publisher of its newest channel, if one was added.
     when_head_changed: Callable[[str | None], object] = lambda _added: None
     _version: int = 0  # of the head
     _refused: Counter[str] = field(default_factory=Counter)  # since it was put last, by sort key
-    container: int | None = None  # the one that answers all pages, while it is set
+    container: int | None = None  # answers all pages, if it is set
 
     def applied(self, operation: str, request: dict[str, Any], answer: Any, now_ms: float) -> None:
         """A call was applied."""
@@ -94,12 +94,12 @@ class ObservedChannels:
         self.when_put(publisher)
 
     def completed(self, row: dict[str, Any], now_ms: float) -> None:
-        """A row of the ledger was changed, and is now as given."""
+        """A row of the ledger has changed to this one."""
         if row["state"]["S"] == COMPLETE and get_text(row, "by") == CHANNEL:
             self.complete_ms.setdefault(row["fanout_id"]["S"], now_ms)
 
     def shared(self) -> Iterator[tuple[str, str, str, float]]:
-        """Sort key, publisher and `ref_id` of what was ever in a channel, and since when."""
+        """Sort key, publisher, `ref_id` and time of all posts that were ever in a channel."""
         for key, at_ms in self.put_ms.items():
             yield key, self.publishers[key], split_sort_key(key)[1], at_ms
 
@@ -110,7 +110,7 @@ class ObservedChannels:
         return self.random.randrange(self.stage.containers)
 
     def ends_container(self) -> bool:
-        """Whether the next page comes from a cold container in the place of the chosen one."""
+        """Whether a cold container replaces the chosen one for the next page."""
         return self.container is None and self.random.random() < COLD
 
 

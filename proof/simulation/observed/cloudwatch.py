@@ -1,4 +1,4 @@
-"""CloudWatch beside a run: minute by minute, the metrics of the stage and which alarms ring.
+"""CloudWatch during a run: each minute, the metrics of the stage and the alarms that ring.
 
 The alarms are those of the default stage (`alarms.json`, which a test holds equal to the template).
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from proof.simulation.world.world import World
 
 MINUTE = 60.0
-# Calm minutes before the run, as on a stack that has been there for long.
+# Calm minutes before the run, as on a stack that has existed for long.
 BEFORE = 20
 # The value of the dimension `service`, but for the name of the function.
 SERVICE = "fanfold-dev-"
@@ -59,27 +59,27 @@ def watching() -> dict[Key, list[tuple[str, Watched]]]:
 
 @cache
 def series_of(name: str) -> dict[str, tuple[Key, str]]:
-    """What an alarm calls its metrics, and which series they are."""
+    """The names of an alarm's metrics, with their series."""
     metrics = alarms()[name].metrics.items()
     return {called: (_key_of(each.metric), each.statistic) for called, each in metrics}
 
 
 @cache
 def minutes_of(name: str) -> int:
-    """How long a value can matter to an alarm."""
+    """For how many minutes a value can affect an alarm."""
     alarm = alarms()[name]
     longest = max(each.minutes for each in alarm.metrics.values())
     return (alarm.periods + LOOK_BACK + 1) * longest
 
 
-# What rings because nothing comes has to be looked at every minute.
+# Alarms that ring because of missing data must be evaluated every minute.
 SILENCES = tuple(
     n for n, each in alarms().items() if each.properties["TreatMissingData"] == "breaching"
 )
 
 
 class Watch:
-    """The metrics and alarms of one run, and those who check them every minute."""
+    """The metrics and alarms of one run, and callbacks for every minute."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -154,7 +154,7 @@ class Watch:
             self._take(("ApproximateAgeOfOldestMessage", dimension), (queue.age_of_oldest(),))
 
     def _store(self) -> None:
-        """Put the samples of the minute that has just passed behind those before."""
+        """Append the samples of the last minute."""
         place = BEFORE + self.minute
         for metric, samples in self._samples.items():
             matters = any(samples)
@@ -168,7 +168,7 @@ class Watch:
         self._samples.clear()
 
     def _evaluate(self) -> None:
-        """What no value above zero has come to for long is as it was: calm."""
+        """Evaluate alarms with recent values above zero; the others stay calm."""
         over = []
         for name, until in self._until.items():
             if until < self.minute and name not in self.ringing:

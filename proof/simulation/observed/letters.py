@@ -1,7 +1,7 @@
-"""What becomes of dead letters that operators move, drop and restore.
+"""Observes dead letters that operators move, drop and restore.
 
-No letter may vanish: before one is deleted, it is back in its queue, or in a file. And each can be
-traced to the message that it was at first.
+No letter may vanish: before it is deleted, it must be in its queue again, or in a file. And each
+must be traceable to its first message.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Letters:
     """The dead letters of one run."""
 
     world: World
-    files: list[Path] = field(default_factory=list)  # which may not exist: a drop was cut short
+    files: list[Path] = field(default_factory=list)  # one may not exist, if a drop was cut short
     # Body and time (epoch ms) of each message that was sent for the first time, by its id.
     origins: dict[str, tuple[str, int]] = field(default_factory=dict)
-    # What was dropped and not restored: bodies with the time of the request, in epoch ms.
+    # Dropped, never restored letters: bodies with the times of their requests, in epoch ms.
     lost: list[tuple[str, int]] = field(default_factory=list)
 
     def sent(self, queue: str, message: Message) -> None:
-        """A message is in a queue. What was rejected or moved back must name its first message."""
+        """A message was sent. If it was rejected or moved back, it must name its first message."""
         first_id, carried = (
             message.attributes.get(name, {}).get("StringValue", "")
             for name in (contract.FIRST_MESSAGE_ID, contract.FIRST_SENT_AT)
@@ -54,7 +54,7 @@ class Letters:
             )
 
     def before(self, operation: str, request: dict[str, Any], sent: Sent) -> None:
-        """An operator who has `sent` these messages is about to call SQS."""
+        """An operator, who has `sent` these messages, is about to call SQS."""
         if operation == "send_message_batch":
             for message in request["Entries"]:
                 self._check_age(message)
@@ -72,7 +72,7 @@ class Letters:
                 )
 
     def _check_age(self, request: dict[str, Any]) -> None:
-        """Check that no event is sent back that workers would take for a new one."""
+        """Check that no event is sent back that workers would count as new."""
         body = request["MessageBody"]
         attribute = request.get("MessageAttributes", {}).get(contract.FIRST_SENT_AT, {})
         age_ms = self.world.clock.now_ms() - int(attribute.get("StringValue", "0"))
@@ -82,7 +82,7 @@ class Letters:
             )
 
     def lose(self, file: Path) -> None:
-        """Nobody is going to restore a file."""
+        """Note that nobody will restore a file."""
         for line in read(file):
             first_ms = int(line["attributes"][contract.FIRST_SENT_AT])
             self.lost.append((line["body"], first_ms))

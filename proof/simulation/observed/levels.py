@@ -14,10 +14,10 @@ from fanfold.aws.retries import is_throttle, throttling_reasons
 from fanfold.follows import publishers_table, sharding
 from fanfold.settings import Settings
 
-# A growth needs a rate of the publisher's own follows. They were counted within two windows; the
-# rest allows for clocks that are wrong both ways, and for a count that comes late.
+# A growth needs a rate of the publisher's own follows, counted within two windows; the rest allows
+# for wrong clocks and for a late count.
 RECENT_SECONDS = 2 * sharding.WINDOW_SECONDS + 14.0
-# Half of the rate is enough, because at higher levels the count is a sample.
+# Half of the rate is enough, because counts at higher levels are samples.
 SAMPLED = 0.5
 
 
@@ -26,7 +26,7 @@ class ObservedLevels:
     """The level of each publisher, and the reasons of each environment's last throttle."""
 
     levels: dict[str, int] = field(default_factory=dict)
-    was_static: bool = False  # then levels may rise without a throttle, and at any time
+    was_static: bool = False  # then levels may rise at any time, without a throttle
     _changed_ms: dict[str, int] = field(default_factory=dict)  # as the row says
     _reasons: dict[str, frozenset[str]] = field(default_factory=dict)  # by environment
     _follows: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -40,11 +40,11 @@ class ObservedLevels:
         self._follows[publisher].append(now)
 
     def restored(self, publisher: str, level: int, at_ms: int) -> None:
-        """A publisher's row is that of an earlier moment: it rises from there."""
+        """A publisher's row was restored to an earlier moment; its level rises from there."""
         self.levels[publisher], self._changed_ms[publisher] = level, at_ms
 
     def changed(self, environment: str, request: dict[str, Any], now: float) -> Iterator[str]:
-        """A publisher's row was changed; yield what is wrong about it."""
+        """A publisher's row was changed; yield violations."""
         publisher = request["Key"]["publisher_id"]["S"]
         values = request.get("ExpressionAttributeValues", {})
         if publisher == publishers_table.ALL:

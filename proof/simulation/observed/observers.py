@@ -1,4 +1,4 @@
-"""What shows only while a run lasts, observed call by call: for the checks, or as a violation."""
+"""Observes a run call by call, for the checks, and finds violations that show only then."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # A writer that changed a row this recently may be about to change it again.
 RECENT_MS = 30_000
-# PLAN recognizes its own plan by its millisecond; two plans of the same one are both sent.
+# PLAN recognizes its plan by its millisecond, so two plans of the same millisecond are both sent.
 SAME_PLAN_SECONDS = 0.1
 
 
@@ -56,7 +56,7 @@ def _is_by_plan(task: Task) -> bool:
 
 
 def _is_plan(request: dict[str, Any]) -> bool:
-    """Whether an update fixes the plan of a fan-out; one that completes it at once has none."""
+    """Whether an update fixes the plan of a fan-out, rather than completing it without one."""
     values: dict[str, Any] = request.get("ExpressionAttributeValues", {})
     return {":segments", ":pending"} <= values.keys()
 
@@ -68,13 +68,13 @@ def _is_at_once(request: dict[str, Any]) -> bool:
 
 
 def _is_edit(request: dict[str, Any]) -> bool:
-    """Whether an update of a post edits it; any other retracts it."""
+    """Whether an update edits a post; otherwise it retracts the post."""
     return ":edited_at" in request["ExpressionAttributeValues"]
 
 
 @dataclass
 class Observer:
-    """Sees every call of a run before it is made and after it was applied or rejected."""
+    """Observes every call of a run, before it is made and after it was applied or rejected."""
 
     world: World
     violations: list[str] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Observer:
     # By user and sort key: when a fan-out first wrote an entry, and when one was first there.
     delivered_ms: dict[tuple[str, str], float] = field(default_factory=dict)
     landed_ms: dict[tuple[str, str], float] = field(default_factory=dict)
-    # When it said so last: a post is delivered again if a restore has lost its row in the ledger.
+    # The last time: a post is delivered again if a restore has lost its row in the ledger.
     completed_last_ms: dict[str, float] = field(default_factory=dict)
     # Whose post each entry is, by user and sort key; and when each post was stored, by `ref_id`.
     publishers: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -112,11 +112,11 @@ class Observer:
     # When a fan-out was planned, as its worker noted it, and as each task would have noted it.
     _plans: dict[str, str] = field(default_factory=dict)
     _plans_of: dict[tuple[str, int], str] = field(default_factory=dict)
-    # The fan-outs of which a task has written entries that nobody had written before.
+    # The fan-outs for which a task has written new entries.
     _new_entries: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
-    # Edits that found no post: which task has made them, and of which post.
+    # Edits that found no post: their tasks and posts.
     early: set[tuple[int, str]] = field(default_factory=set)
-    # Posts of which a count towards their publisher's rate has failed.
+    # Posts whose count towards their publisher's rate has failed.
     uncounted: set[str] = field(default_factory=set)
     _paces: dict[str, Bucket] = field(default_factory=dict)
     # Mappings that a run of SWEEP could not read: its task, and the queue.
@@ -160,7 +160,7 @@ class Observer:
                     self._new_entries.pop(task.number, None)
 
     def landing(self, operation: str, request: dict[str, Any]) -> None:
-        """A write may be about to change its row, which is looked at as it is before that."""
+        """A write may be about to change its row, which is read before that."""
         if operation == "put_item" and request["TableName"] == names.FOLLOWERS.name:
             self._note_edge(request["Item"])
         is_of_sweep = self.world.scheduler.current.name == "sweep"
@@ -248,7 +248,7 @@ class Observer:
                 self.uncounted.add(counted["S"])
 
     def _is_unknown(self, queue: str, task: Task) -> bool:
-        """Whether SWEEP cannot know that a queue is paused.
+        """Whether SWEEP could not know that a queue is paused.
 
         "A run that is not told whether a queue is paused takes it to be as the last run noted it.
         Where that note was refused as well, it asks in a queue that is paused"
@@ -261,7 +261,7 @@ class Observer:
     def _check_pace(self, entries: int) -> None:
         """Check that a worker keeps to its lane's rate.
 
-        Calls are seen when they have their effect; as many as may be in flight were sent before.
+        Calls are observed at their effect, so calls in flight may have been sent before.
         """
         self.puts += entries
         rate = self.world.worker_rate
@@ -276,11 +276,10 @@ class Observer:
         bucket.take(entries)
 
     def _note_edge(self, edge: dict[str, Any]) -> None:
-        """Note an edge that is put by an invocation which read the row before its last change.
+        """Note an edge put by an invocation that read the row before its last change.
 
-        A worker that reconciles the earlier follow, and stalls for seconds, may restore the edge
-        after the unfollow was acknowledged (docs/reliability.md). A write that lands after its
-        time-out is still that worker's.
+        A worker that reconciles an earlier follow and stalls may restore the edge after the
+        unfollow was acknowledged (docs/reliability.md), even by a write after its time-out.
         """
         user, publisher = pair = pair_of(edge)
         key = {"user_id": {"S": user}, "publisher_id": {"S": publisher}}
@@ -314,10 +313,10 @@ class Observer:
         return self.world.clock.now_ms() - times.to_ms(row["changed_at"]["S"]) > RECENT_MS
 
     def handled(self, queue: names.Queue, task: Task, failed: Collection[str]) -> None:
-        """A worker has handled its messages, but for those with some ids, which come again.
+        """A worker has handled its messages, except those `failed` (ids), which come again.
 
-        A message fails only where a call has failed or was slow, or the worker was killed. After an
-        order that has made progress, its fan-out is open again. And an edit fails before its post.
+        A message may fail only if a call failed or was slow, or the worker was killed, or if it
+        edits a post that has not arrived. After an order with progress, its fan-out is open again.
         """
         bodies = [each["Body"] for each in task.messages if each["MessageId"] in failed]
         bodies = [body for body in bodies if not self._is_early(task, body)]
@@ -338,9 +337,9 @@ class Observer:
         return is_edit and (task.number, content["ref_id"]) in self.early
 
     def _check_planner(self, fanout_id: str) -> None:
-        """Check that PLAN sends what it planned itself, or what it may have sent in vain before.
+        """Check that PLAN sends its own plan, or one whose earlier send may have failed.
 
-        It knows its plan by its time, so that two plans of one millisecond are both sent.
+        It recognizes a plan by its time, so two plans of one millisecond are both sent.
         """
         task = self.world.scheduler.current
         mine = self._plans_of.get((fanout_id, task.number), "")

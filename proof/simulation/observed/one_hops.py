@@ -1,4 +1,4 @@
-"""What PLAN may write itself: of few followers, for a short while, on the first receive only."""
+"""What PLAN may write itself: for few followers, for a short time, only on the first receive."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from proof.simulation.world.world import World
 
 RECEIVES = "ApproximateReceiveCount"
-# How long a call takes that is not slow, and then some.
+# Longer than a call takes that is not slow.
 CALL_SECONDS = 0.05
-# What expires while PLAN looks at it, or has by another clock.
+# For posts that expire while PLAN handles them, or by another clock.
 MARGIN_MS = MAX_SKEW_MS + 60_000
 
 
 class OneHops:
-    """The deliveries of PLAN in a run, seen call by call."""
+    """PLAN's own deliveries in a run, observed call by call."""
 
     def __init__(self, world: World, violations: list[str]) -> None:
         self.world, self.violations = world, violations
@@ -30,7 +30,7 @@ class OneHops:
         self._users: dict[tuple[int, str], set[str]] = {}
 
     def read(self, request: dict[str, Any], answer: Any, task: Task) -> None:
-        """PLAN has read rows of several tables, with which it begins each message."""
+        """PLAN has read rows of several tables, its first call for each message."""
         for key in request["RequestItems"].get(names.POSTS.name, {}).get("Keys", ()):
             hop = task.number, key["ref_id"]["S"]
             self._posts[hop] = False

@@ -1,7 +1,7 @@
-"""Which states the runs reach: "sometimes" assertions. A check says nothing of what never happens.
+"""The states that runs reach, as "sometimes" assertions: checks prove nothing of unreached states.
 
-A state is seen in what calls ask for, change and are answered, and in what is left in the end,
-never in what the product counts or logs.
+States are observed in requests, changes and answers of calls, and in what is left at the end, never
+in the product's own metrics or logs.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 # A state with fewer runs than this expected may be missed by chance.
 EXPECTED = 12
-# The part of the expected runs that must reach it: at twelve, three or more by chance in all but
-# one of two thousand tries; a state that is reached so much less often has been lost.
+# One in so many expected runs must reach it. With twelve expected runs, fewer than three do
+# so by chance only once in two thousand times.
 PART = 4
 
-# In about how many of 10,000 runs each state was reached when this was measured, rounded down.
+# The number of 10,000 runs that reached each state when this was measured, rounded down.
 STATES: Mapping[str, int] = {
     "SWEEP asks PLAN": 1_000,
     "SWEEP asks a lane": 1_000,
@@ -132,7 +132,7 @@ KEYS = {
     each.name: (each.partition_key, *((each.sort_key,) if each.sort_key else ()))
     for each in names.TABLES
 }
-# The clauses of an update, and what each does to the marks of a reader's row.
+# The clauses of an update, and their effects on the marks in a reader's row.
 CLAUSES = re.compile(r" (?=(?:SET|ADD|DELETE|REMOVE) #)")
 HIDDEN = {
     "ADD": "a publisher hidden",
@@ -143,7 +143,7 @@ LANES = (names.EXPRESS.name, names.BULK.name)
 
 
 def least(state: str, seeds: int) -> int:
-    """How many of these runs must reach a state; 0 where chance alone may keep all from it."""
+    """How many of these runs must reach a state; 0 if all may miss it by chance."""
     expected = STATES[state] * seeds / 10_000
     return int(expected / PART) if expected >= EXPECTED else 0
 
@@ -159,7 +159,7 @@ def missing(runs: Mapping[str, int], seeds: int) -> Iterator[str]:
 
 
 def table(times: Mapping[str, int], runs: Mapping[str, int], seeds: int) -> str:
-    """Each state, how often it was reached, in how many runs, and in how many it must be."""
+    """Each state: how often it was reached, in how many runs, and in how many it must be."""
     known = [*STATES, *sorted(times.keys() - STATES.keys())]
     width = max(len(state) for state in known)
     lines = [f"{'state':{width}}  {'times':>9}  {'runs':>7}  {'at least':>8}"]
@@ -188,13 +188,13 @@ class Reached:
         self._at_work: Counter[tuple[str, int]] = Counter()  # tasks on each segment
 
     def note(self, state: str) -> None:
-        """Count a state that its observer sees by itself."""
+        """Count a state."""
         self.times[state] += 1
 
     # What workers take
 
     def begun(self, queue: names.Queue, messages: Iterable[Any], task: Task) -> None:
-        """A worker begins with messages of a queue."""
+        """A worker begins to handle messages of a queue."""
         for message in messages:
             if contract.FIRST_SENT_AT in message.get("MessageAttributes", {}):
                 self.note("redriven")
@@ -276,7 +276,7 @@ class Reached:
                         self._marked(each["Update"])
 
     def ledger_changed(self, request: dict[str, Any], row: dict[str, Any], task: Task) -> None:
-        """A row of the ledger was updated, and is now as given."""
+        """A row of the ledger was updated to this one."""
         fanout_id = request["Key"]["fanout_id"]["S"]
         values = request.get("ExpressionAttributeValues", {})
         if fanout_id == MEMORY_ID:
@@ -393,7 +393,7 @@ class Reached:
                 self.note("an unfollow without a mark")
 
     def _filled(self, request: dict[str, Any], task: Task) -> None:
-        """Note what RELATE writes after a follow."""
+        """Note entries that RELATE writes after a follow."""
         self.note("filled in after a follow")
         for put in request["RequestItems"].get(names.TIMELINES.name, ()):
             item = put["PutRequest"]["Item"]
@@ -451,7 +451,7 @@ class Reached:
                 self._contended(what, _row_of(request), task)
 
     def _contended(self, what: str, row: Any, task: Task) -> None:
-        """Count the refusal, unless it is that of our own write, whose answer was lost."""
+        """Count the refusal, unless it follows an own write whose answer was lost."""
         if self._writers.get(row) != task.number:
             self.note(f"contended: {what}")
 
@@ -477,7 +477,7 @@ def _is_of_channel(query: Mapping[str, Any]) -> bool:
 
 
 def _what_of(request: Mapping[str, Any]) -> str:
-    """What a refused request wanted; empty for a count, which may be refused by its rule."""
+    """The purpose of a refused request; empty for a count, which has its own refusals."""
     values = request.get("ExpressionAttributeValues", {})
     match request["TableName"]:
         case names.FOLLOWERS.name:
@@ -496,7 +496,7 @@ def _what_of(request: Mapping[str, Any]) -> str:
 
 
 def _update_of(request: Mapping[str, Any], values: Mapping[str, Any]) -> str:
-    """What a refused update of the ledger wanted."""
+    """The purpose of a refused update of the ledger."""
     if any(name.startswith(":resume_") for name in values):
         return "resume"
     if ":segments" in values:

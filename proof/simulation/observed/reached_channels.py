@@ -1,4 +1,4 @@
-"""Which states of channels the runs reach, beside those of `reached.py`."""
+"""The states of channels that runs reach, in addition to those of `reached.py`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ QUERY = "functions.timeline "
 
 
 class ReachedChannels:
-    """What one run has reached of them; `note` counts a state."""
+    """The states of channels that one run has reached; `note` counts one."""
 
     def __init__(self, note: Callable[[str], None], rows: Mapping[str, Any]) -> None:
         self.note = note
@@ -91,9 +91,9 @@ class ReachedChannels:
                 self.note("channels: the head was changed meanwhile")
 
     def _is_behind(self, update: Mapping[str, Any]) -> bool:
-        """Whether it counts a follow by an older head than its reader's row is complete to.
+        """Whether it counts a follow with an older head than that of the reader's row.
 
-        A count is refused for other reasons too: the reader follows too many, or too fast.
+        Counts are also refused because the reader follows too many publishers, or too fast.
         """
         newest = _values(update).get(":newest")
         return newest is not None and int(newest["N"]) < self._seen.get(_reader_of(update), 0)
@@ -105,7 +105,7 @@ class ReachedChannels:
         self._uncounted.setdefault(publisher, set()).add(task.number)
 
     def _changed(self, head: Head, task: Task) -> None:
-        """The head is another one."""
+        """The head has changed."""
         before, self._head = self._head, head
         for key, channel in head.channels.items():
             self._moved(before.channels.get(key), channel, task)

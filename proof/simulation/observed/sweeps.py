@@ -1,4 +1,4 @@
-"""What SWEEP notes and sends, observed call by call."""
+"""Observes what SWEEP notes and sends, call by call."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from proof.simulation.world.world import World
 
 LANES = (names.EXPRESS, names.BULK)
-# What a change of SWEEP sets, what it counts with it, and up to how much.
+# What a note of SWEEP sets, which counter it raises, and the counter's bound.
 MARKS = (("asked_at", "asks", MAX_ASKS), ("sent_at", "rounds", MAX_ROUNDS))
 
 
 @dataclass
 class Sweeps:
-    """The questions and rounds of all runs of SWEEP. With both bounded, so is what it sends."""
+    """The asks and rounds of all runs of SWEEP: both are bounded, and so is what it sends."""
 
     world: World
     violations: list[str] = field(default_factory=list)
-    # When a fan-out was noted last, in seconds of the clock, and by which runs ever.
+    # When each fan-out was last noted, in seconds of the clock, and all runs that noted it.
     _noted: dict[str, float] = field(default_factory=dict)
     _noted_by: set[tuple[str, int]] = field(default_factory=set)
     _before: dict[str, Any] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Sweeps:
                 self.violations.append(f"SWEEP gives {fanout_id} up, and all of it waits.")
 
     def _check_patience(self, fanout_id: str) -> None:
-        """Check that the wait between two questions doubles each time, up to the longest."""
+        """Check that the wait between two asks doubles each time, up to the longest."""
         before = self._before
         if not (asked_ms := get_number(before, "asked_at")):
             return
@@ -72,10 +72,10 @@ class Sweeps:
             self.violations.append(f"SWEEP asks about {fanout_id} after {waited} s, before {wait}.")
 
     def sending(self, content: dict[str, Any]) -> None:
-        """SWEEP is about to send an order.
+        """SWEEP is about to send an order, which it must have noted before.
 
-        Another run may have noted it: two that do so in one millisecond both send. A run that was
-        frozen in between sends long after its own note.
+        Two runs that note it in the same millisecond both send. A run that is frozen in between
+        sends long after its note.
         """
         fanout_id = content["fanout_id"]
         if (fanout_id, self.world.scheduler.current.number) in self._noted_by:
@@ -89,7 +89,7 @@ class Sweeps:
         return values
 
     def _waits(self, row: dict[str, Any]) -> bool:
-        """Whether there is a message that nobody has tried yet for each thing that is pending.
+        """Whether there is an untried message for everything that is pending.
 
         "When that batch comes out of the lane, everything that was sent before in that group has
         come out too" (docs/decisions/0013-sweep-asks.md): not what SQS itself keeps for hours.

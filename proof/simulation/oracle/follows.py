@@ -1,22 +1,21 @@
-"""Who follows whom, by what users asked for alone: an oracle for one user and one publisher.
+"""Who follows whom, by the requests alone: an oracle for one user and one publisher.
 
 It is pure, and knows nothing of the product. Times are epoch milliseconds of one true clock; the
 stamps of requests may be off by a known skew.
 
-* A request takes effect once while it is being answered, or goes on unheard. If it was not
-  answered, or a request or message more than a second later has taken effect, perhaps never.
-* A message takes effect once between its sending and its end; or never, if what was asked for later
-  has taken effect by then, or if it is a dead letter. It ends when a copy of it has been handled,
-  or else with its last copy.
-* What a message or an earlier request asks for does not come after the effect of a request that is
-  surely later, nor a message after one that was sent later, nor a request after what was asked for
-  more than a second later.
+* A request takes effect once, before its answer or while it continues unheard. Without an answer,
+  it may have no effect if a request or message more than a second later has taken effect.
+* A message takes effect once between its sending and its end. It may have no effect if a later
+  request has taken effect by then, or if it is a dead letter. It ends when a copy of it has been
+  handled, or else with its last copy.
+* A message or an earlier request takes no effect after a request that is surely later, nor a
+  message after one that was sent later, nor a request after one made more than a second later.
 * An import with `--again` "asks for each follow as it writes it, and gives way to nobody"
-  (docs/api.md): it takes effect at any time while it runs, whatever was asked for meanwhile. One
-  without leaves what was unfollowed: where somebody has asked for that, perhaps never.
+  (docs/api.md): it takes effect at any time while it runs, in spite of other requests. One without
+  may have no effect on a relation for which an unfollow was requested.
 
-A history is allowed if some order of effects fits everything that was seen (`Sighting`). All such
-orders are followed at once, from one event to the next: at most a few requests are open at a time.
+A history is allowed if some order of effects fits all observations (`Sighting`). The search follows
+all such orders from one event to the next: at most a few requests are open at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# The clocks that stamp requests agree at least so well (docs/api.md).
+# The clocks that stamp requests differ by less than this (docs/api.md).
 OVERTAKEN_MS = 1_000
 
 _State = tuple[bool, int, int]  # follows; requests in effect, and sightings explained, as bits
@@ -34,16 +33,16 @@ _State = tuple[bool, int, int]  # follows; requests in effect, and sightings exp
 
 @dataclass(eq=False)
 class Asked:
-    """A request or message to follow or unfollow; without an answer it ends at infinity."""
+    """A request or message to follow or unfollow; without an answer, it ends at infinity."""
 
     follows: bool
     begun: float  # received, or sent
-    ended: float = math.inf  # answered or given up; a message was taken out of the queue for good
+    ended: float = math.inf  # answered or abandoned; or the message left its queue for good
     is_message: bool = False
     is_due: bool = True  # false for a request without an answer, and for a dead letter
-    is_import: bool = False  # it leaves a follow as it is, and earlier messages in effect
-    stamp: float = math.nan  # when it was asked for, if the message was moved since; else `begun`
-    seen_by: float = math.nan  # when deliveries surely heed it, where that is later than `ended`
+    is_import: bool = False  # it changes no existing follow, and does not override earlier messages
+    stamp: float = math.nan  # when a message that was moved was first sent; else `begun`
+    seen_by: float = math.nan  # when deliveries surely respect it, if later than `ended`
 
     def __post_init__(self) -> None:
         if math.isnan(self.stamp):
@@ -51,7 +50,7 @@ class Asked:
 
     @property
     def heeded_ms(self) -> float:
-        """When deliveries begin to heed it for sure."""
+        """When deliveries surely respect it."""
         return self.ended if math.isnan(self.seen_by) else self.seen_by
 
     def __str__(self) -> str:
@@ -61,9 +60,9 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class Sighting:
-    """The user followed the publisher, or did not: at some time of an interval, or all of it.
+    """The user followed the publisher, or did not, at some time of an interval or throughout.
 
-    An interval in which that was so `throughout` has no ends: changes may happen at them.
+    With `throughout`, the interval is open: changes may happen at its ends.
     """
 
     begun: float
@@ -79,10 +78,7 @@ class Sighting:
 
 
 def surely(requests: Sequence[Asked], begun: float, ended: float, *, skew_ms: float) -> bool | None:
-    """Whether the user surely follows throughout an interval; false: surely at no time of it.
-
-    None: either way.
-    """
+    """Whether the user surely follows throughout an interval; False if surely never, else None."""
     for follows in (True, False):
         against = Sighting(begun, ended, follows=not follows)
         if against in contradictions(requests, [against], skew_ms=skew_ms):
@@ -93,9 +89,9 @@ def surely(requests: Sequence[Asked], begun: float, ended: float, *, skew_ms: fl
 def contradictions(
     requests: Sequence[Asked], sightings: Sequence[Sighting], *, skew_ms: float
 ) -> Iterator[Asked | Sighting]:
-    """Whatever no order of effects explains beside all that came before it.
+    """Everything that no order of effects explains together with what came before.
 
-    A request: nothing came of it, and something had to. What is told once is left out from then on.
+    A yielded request should have taken effect. What is yielded is ignored from then on.
     """
     search = _Search(requests, skew_ms)
     for _, phase, number, what in sorted(_events(requests, sightings), key=lambda event: event[:3]):
@@ -103,11 +99,11 @@ def contradictions(
             yield what
 
 
-# Some twenty requests of a relation that are open at once have any order. This number of states
-# takes a second and 100 MB; one run in ten thousand has more, and would take all memory.
+# Some twenty open requests of a relation may have any order. This number of states takes a second
+# and 100 MB; one run in ten thousand would have more, and take all memory.
 MOST_STATES = 100_000
 
-# The phases of one instant. Intervals are closed, but for those `throughout`.
+# The phases of one instant. Intervals are closed, except for those `throughout`.
 _LIFT, _BEGIN, _END, _PIN = range(4)
 
 
@@ -128,7 +124,7 @@ def _events(
 
 
 class _Search:
-    """All states in which the history may be by now."""
+    """All states that the history may have reached."""
 
     def __init__(self, requests: Sequence[Asked], skew_ms: float) -> None:
         self.states: set[_State] = {(False, 0, 0)}
@@ -138,7 +134,7 @@ class _Search:
         self.open: dict[int, tuple[int, bool, int]] = {}  # by number: its bit, state, what is after
         # The bits of the requests that come after each one, and of those that excuse it.
         self.after = [_bits(_is_after(each, one, skew_ms) for each in requests) for one in requests]
-        # Each change makes the time of the row later than all before, by a millisecond at least.
+        # Each change sets the row's time at least a millisecond later than all before.
         self.excuses = [
             _bits(
                 each is not request and each.stamp >= request.stamp + least_ms - len(requests)
@@ -147,14 +143,14 @@ class _Search:
             )
             for request in requests
         ]
-        # Which bits still matter, by each request that has not ended.
+        # For each request that has not ended: the bits that still matter.
         self.needs = {
             number: 1 << number | self.after[number] | self.excuses[number]
             for number in range(len(requests))
         }
 
     def passes(self, phase: int, number: int, what: Asked | Sighting) -> bool:
-        """Go on to an event; false if no state fits it. It is given up where there are too many."""
+        """Advance to an event; False if no state fits. Too many states end the search."""
         if self.is_given_up:
             return True
         if isinstance(what, Asked):
@@ -204,8 +200,8 @@ class _Search:
         if not self.open:
             return
         pinned = set(self.pinned.values())
-        # Of two states that differ only in what was seen, the one with more explains all that the
-        # other one does; keeping both would double them with each sighting.
+        # If two states differ only in their sightings, the one with more explains all that the
+        # other does. Keeping both would double the states with each sighting.
         best: dict[tuple[bool, int], list[int]] = {}
         left = [state for state in self.states if _is_best(best, state)]
         while left:
@@ -223,7 +219,7 @@ class _Search:
 
 
 def _is_best(best: dict[tuple[bool, int], list[int]], state: _State) -> bool:
-    """Keep a state in place of those that have seen less; false if one has seen as much."""
+    """Keep a state instead of those with fewer sightings; False if one has as many."""
     follows, done, seen = state
     known = best.setdefault((follows, done), [])
     if any(not seen & ~each for each in known):
@@ -247,7 +243,7 @@ def _is_after(later: Asked, request: Asked, skew_ms: float) -> bool:
 
 
 def _overtaken_ms(request: Asked) -> float:
-    """How much later something has to be asked for, for the request to come before it or never."""
+    """How much later a request must be made to override this one."""
     if request.is_import:
         return math.inf
     return 0 if request.is_message else OVERTAKEN_MS
@@ -259,10 +255,10 @@ def _skew_ms(one: Asked, other: Asked, skew_ms: float) -> float:
 
 
 class RowChange(NamedTuple):
-    """A change of a row: when it was made, and whether the user follows the publisher since.
+    """A change of a row: when, and whether the user follows the publisher since.
 
-    The items of a transaction may appear to others one by one (docs/reliability.md): for
-    `unseen_ms` they may still have read what was there before.
+    The items of a transaction may become visible one by one (docs/reliability.md): for `unseen_ms`,
+    others may still have read the old row.
     """
 
     at: float
@@ -271,7 +267,7 @@ class RowChange(NamedTuple):
 
 
 def sightings_of(changes: Sequence[RowChange]) -> Iterator[Sighting]:
-    """What is seen of a relation whose every change is known: when, and whether it is followed."""
+    """The sightings of a relation whose changes are all known."""
     ends = [*(change.at for change in changes), math.inf]
     begun, follows = -math.inf, False
     for number, ended in enumerate(ends):

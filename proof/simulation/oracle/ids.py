@@ -1,9 +1,9 @@
-"""What a `ref_id` may stand for over weeks, by what was asked for and answered: an oracle.
+"""What a `ref_id` may stand for over weeks, by requests and answers: an oracle.
 
-Said without the product, from the documents: an id is its first publisher's until the retention and
-14 days after the post's `published_at`, or after a deletion by queue; it is free from then on,
-whichever rows DynamoDB has deleted. Whether it is free is judged at the time of the request, or at
-that of the message's sending, which may come late: by then the row may be gone.
+It is based on the documents, not the product: an id is its first publisher's until the retention
+and 14 days after the post's `published_at`, or after a deletion by queue. Then it is free, whatever
+rows DynamoDB has deleted. The time of the request counts, or that of the message's sending;
+when a late message arrives, the row may be gone.
 
 Times are epoch milliseconds of the true clock. Nothing here reads a table.
 """
@@ -26,7 +26,7 @@ _TYPES = {"send": contract.POST_PUBLISHED, "unsend": contract.POST_DELETED}
 
 @dataclass(frozen=True)
 class Between:
-    """A time that is known to lie between two, both included."""
+    """A time between two known ones, both included."""
 
     lo: float
     hi: float
@@ -40,7 +40,7 @@ class Between:
 
 @dataclass(frozen=True)
 class WantedPost:
-    """What a publish asks for; equal ones are the same publish."""
+    """The content of a publish; equal ones are the same publish."""
 
     publisher: str
     title: str
@@ -49,7 +49,7 @@ class WantedPost:
 
 @dataclass(frozen=True)
 class Holder:
-    """Who has an id until `ends`: a post, or a tombstone, which wants nothing."""
+    """What an id stands for until `ends`: a post, or a tombstone without a wanted post."""
 
     publisher: str
     ends: Between
@@ -57,10 +57,8 @@ class Holder:
     published: Between = Between(0, 0)
     entries_end: Between = Between(0, 0)
     accepted: Between = Between(0, 0)
-    is_promised: bool = False  # somebody was told so: answered, or without a word after a message
-    handled: float = field(
-        default=0.0, compare=False
-    )  # by when the publish had surely been handled
+    is_promised: bool = False  # by an answer, or silently by a message
+    handled: float = field(default=0.0, compare=False)  # when the publish had surely been handled
 
 
 @dataclass(eq=False)
@@ -73,13 +71,13 @@ class IdAttempt:
     judged: Between  # when it was received, or first sent
     sent: float = 0.0  # of a message: when it was last sent
     done: float = 0.0  # when it had surely been handled
-    is_copy: bool = False  # perhaps it was handled now; once it surely is, or was before
+    is_copy: bool = False  # it may be handled now; some copy surely is, or was before
     wanted: WantedPost | None = None
-    status: int = 0  # 0, or of a 5xx: it may have had its effect
+    status: int = 0  # with 0 or a 5xx, it may have taken effect
     times: tuple[str, str] | None = None  # as answered: published_at, accepted_at
     is_certain: bool = True  # of a message: that it was handled at all
     retention_ms: int = 0  # at that time
-    # The shortest retention since a message was sent that was perhaps handled before.
+    # The shortest retention since the message was sent: it may have been handled before.
     shortest_ms: float = math.inf
 
     @property
@@ -87,7 +85,7 @@ class IdAttempt:
         return self.kind in ("send", "unsend")
 
     def is_in(self, content: dict[str, Any]) -> bool:
-        """Whether a message may be this attempt's."""
+        """Whether this may be the attempt's message."""
         told = content.get("type"), content.get("ref_id"), content.get("publisher_id")
         if told != (_TYPES.get(self.kind), self.ref_id, self.publisher):
             return False
@@ -104,7 +102,7 @@ class Id:
     states: list[Holder | None] = field(default_factory=lambda: [None])
 
     def settle(self, attempt: IdAttempt) -> Iterator[str]:
-        """Let an attempt have happened; a sentence if nothing explains its answer."""
+        """Apply an attempt; yield a sentence if nothing explains its answer."""
         found = list(self.states) if attempt.is_copy else []
         for state in self.states:
             for after, status in _outcomes(state, attempt):
@@ -135,7 +133,7 @@ def _agrees(attempt: IdAttempt, after: Holder | None, status: int) -> bool:
 
 
 def _outcomes(state: Holder | None, attempt: IdAttempt) -> Iterator[tuple[Holder | None, int]]:
-    """Each state that may follow, with the status of the answer."""
+    """The possible next states, each with the status of the answer."""
     if attempt.wanted and attempt.wanted.published_at is not None:
         published_ms = min(times.to_ms(attempt.wanted.published_at), attempt.judged.lo)
         until = published_ms + attempt.retention_ms
@@ -146,7 +144,7 @@ def _outcomes(state: Holder | None, attempt: IdAttempt) -> Iterator[tuple[Holder
     if state is None:
         yield _taken(state, attempt)
         return
-    # DynamoDB compares whole seconds. What it has deleted, it cannot refuse.
+    # DynamoDB compares whole seconds, and cannot refuse because of a deleted row.
     is_gone = attempt.is_message and attempt.done >= state.ends.lo
     if attempt.judged.hi + SECOND >= state.ends.lo or is_gone:
         yield _taken(state, attempt)
@@ -155,12 +153,12 @@ def _outcomes(state: Holder | None, attempt: IdAttempt) -> Iterator[tuple[Holder
 
 
 def _taken(state: Holder | None, attempt: IdAttempt) -> tuple[Holder | None, int]:
-    """What becomes of a free id, if the post is not too old."""
+    """The next state of a free id, if the post is not too old."""
     keeps = attempt.retention_ms
     if attempt.kind == "retract":
         return state, NOT_FOUND
     if attempt.kind == "unsend":
-        # A tombstone counts from when it was left.
+        # A tombstone's time begins when it is left.
         left = Between(attempt.judged.lo, attempt.done)
         return Holder(attempt.publisher, left + keeps + OUTLIVES), ACCEPTED
     assert attempt.wanted
@@ -195,7 +193,7 @@ def _taken(state: Holder | None, attempt: IdAttempt) -> tuple[Holder | None, int
 
 
 def _refused(state: Holder, attempt: IdAttempt) -> Iterator[tuple[Holder | None, int]]:
-    """What becomes of an id that is not free."""
+    """The next states of an id that is not free."""
     is_own = state.publisher == attempt.publisher
     match attempt.kind:
         case "retract":

@@ -1,8 +1,7 @@
-"""Under load, minute by minute: whatever was accepted is complete in time, or its alarm rings.
+"""Under load, in each minute: every accepted post is complete in time, or its alarm rings.
 
-What was accepted is what a client was told, or what SQS took. The ledger only says which of the
-alarms belongs to a post that is late; a post that it calls complete is complete if its followers
-have it.
+A post is accepted when a client was told so, or when SQS took it. The ledger only says which alarms
+belong to a late post. A post that it calls complete must be in its followers' timelines.
 """
 
 from __future__ import annotations
@@ -26,24 +25,24 @@ if TYPE_CHECKING:
 # A small post that is older than 15 minutes at three reports of SWEEP rings. A run takes up to a
 # minute, and the minute of its report has to end.
 SMALL_MINUTES = 20
-# A lane that stands still rings after 15 minutes in which it holds something. What was lost, SWEEP
-# sends there again after seven; and then its reports are a few minutes apart.
+# A lane that stands still and holds messages rings after 15 minutes. SWEEP resends lost messages
+# after seven minutes; then its reports are a few minutes apart.
 LARGE_MINUTES = 30
-# What has just become another case has not had three reports yet.
+# A post that has just become another case has not had three reports yet.
 SETTLED_MINUTES = 6
-# `SmallFanoutsLate` needs three reports of SWEEP within the five minutes that CloudWatch looks at.
+# `SmallFanoutsLate` needs three reports of SWEEP within the five minutes that it evaluates.
 REPORTS, REPORT_MINUTES = 3, 5
-# A message that was received more than three times is in no queue's age: the alarm that has rung
+# A message that was received more than three times does not count in its queue's age: its alarm
 # ends, and the next one is that of the dead letter.
 COUNTED_RECEIVES = 3
 UNCOUNTED_MINUTES = SETTLED_MINUTES + (
     (names.PUBLISH.max_receives - COUNTED_RECEIVES) * names.PUBLISH.visibility_seconds / MINUTE
 )
-# How long before now an alarm about runs of SWEEP may have rung that fail now and then.
+# An alarm about runs of SWEEP that sometimes fail may have rung this long ago.
 RECENT_MINUTES = 15
 
 ABSENT, SMALL, LARGE = "not in the ledger", "small", "large"
-# Which alarms belong to a post of each case that is late; those of SWEEP itself come beside these.
+# The alarms for late posts of each case, in addition to those of SWEEP itself.
 BELONG = {
     ABSENT: ("PublishLate", "PublishFailed"),
     SMALL: ("SmallFanoutsLate",),
@@ -55,21 +54,21 @@ OF_SWEEP = ("SweepNotRunning", "SweepFailing")
 
 
 class Liveness:
-    """What a run owes, and what it says about what is late."""
+    """The open posts of a run, and the alarms about late ones."""
 
     def __init__(self, watch: Watch) -> None:
         self.world: World = watch.world
         self.watch = watch
-        self.late: dict[str, set[str]] = {}  # by post that was late, the cases it went through
+        self.late: dict[str, set[str]] = {}  # by late post: its cases so far
         self._seen = 0  # operations of the history
         self._unanswered: list[Operation] = []
         self._owed: dict[str, Operation] = {}  # by `ref_id`, in the order of their acceptance
-        self._cases: dict[str, tuple[str, int]] = {}  # of what is late, with the minute it began
+        self._cases: dict[str, tuple[str, int]] = {}  # of late posts, each with its first minute
         self._impaired_since: int | None = None
         watch.lookers.append(self.look)
 
     def look(self) -> None:
-        """Judge whatever has become, or still is, too old."""
+        """Judge all posts that are too old."""
         self._note_accepted()
         self._note_sweep()
         now_ms = self.world.clock.now_ms()
@@ -105,14 +104,14 @@ class Liveness:
             self._impaired_since = self.watch.minute
 
     def _judge(self, ref_id: str, operation: Operation) -> bool:
-        """Whether nothing is owed any more; note a violation if it is late in silence."""
+        """Whether a post is settled; note a violation if it is late and no alarm rings."""
         world, minute = self.world, self.watch.minute
         may_be_retracted = world.history.tried_to_retract(ref_id)
         case, since = self._case(ref_id, operation.user)
         if case == ABSENT and may_be_retracted:
             return True  # before it was there
         if case == LARGE and self._is_retracted(ref_id):
-            return True  # nobody waits for it; that an order was lost, SWEEP finds in its time
+            return True  # nobody waits for it; SWEEP finds a lost order in time
         if case in ENDED:
             if case == COMPLETE and not may_be_retracted:
                 self.watch.violations += self._missed(ref_id, operation)
@@ -130,9 +129,9 @@ class Liveness:
         return True  # once is enough
 
     def _case(self, ref_id: str, publisher: str) -> tuple[str, int]:
-        """Which case a post is, or how it has ended, and since which minute.
+        """The case of a post, or how it has ended, and since which minute.
 
-        What is that case when it is first looked at has been it for long.
+        The first case counts as old.
         """
         row = self.world.row(names.FANOUTS, {"fanout_id": {"S": ref_id}})
         case = row["state"]["S"] if row else ABSENT
@@ -169,7 +168,7 @@ class Liveness:
         )
 
     def _bulk_wrote_at(self, operation: Operation) -> float:
-        """The minute in which something large last moved, or in which the post was accepted."""
+        """The minute of the bulk lane's last progress, or of the post's acceptance."""
         latest = operation.ended_ms
         observer = self.world.observer
         for entry, at_ms in observer.delivered_ms.items():
@@ -195,15 +194,15 @@ class Liveness:
         return "deleted_at" in self.world.row(names.POSTS, {"ref_id": {"S": ref_id}})
 
     def _missed(self, ref_id: str, operation: Operation) -> Iterator[str]:
-        """Who surely follows, and has no entry of a post that is called complete."""
+        """Users who surely follow and lack the entry of a complete post."""
         history, publisher = self.world.history, operation.user
-        # An attempt whose answer was lost may have been accepted: the next one is told its time,
-        # and who follows between the two need not have the post.
+        # An attempt whose answer was lost may have been accepted; the next is answered with its
+        # time, and users who follow between the two need not have the post.
         tried = [each for each in history.of("publish", "send", subject=ref_id) if each.tries]
         skew_ms = abs(self.world.door_skew_ms)
         begun_ms = Publish(ref_id, publisher, tried, None, skew_ms).begun_ms
         if ref_id in self.world.channels.complete_ms:
-            return  # what readers are shown says whether they have it
+            return  # the checks of readings say whether they have it
         have = {
             row["user_id"]["S"]
             for row in self.world.rows(names.TIMELINES)
@@ -217,7 +216,7 @@ class Liveness:
 
 
 def _surely_follows(requests: Sequence[Asked], before_ms: float) -> bool:
-    """Whether a request to follow was answered before, and every one to unfollow earlier."""
+    """Whether a request to follow was answered before, and all unfollows even earlier."""
     opposite = [request.ended for request in requests if not request.follows]
     return any(
         request.ended < before_ms and max(opposite, default=0.0) <= request.begun

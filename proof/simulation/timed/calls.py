@@ -37,7 +37,7 @@ def call_seconds(random: Random) -> float:
 
 @dataclass
 class CallCounts:
-    """What DELIVER's calls came to."""
+    """Counts of DELIVER's calls."""
 
     sent: int = 0  # entries, counted at every attempt
     throttled: int = 0
@@ -51,16 +51,16 @@ class CallCounts:
 
 @dataclass
 class InARow:
-    """The longest row of calls, each of which began after another one had ended.
+    """The longest chain of calls, each of which began after another had ended.
 
-    It says what one publish waits for, where nothing else calls at that time.
+    If nothing else calls at that time, one publish waits for this many.
     """
 
-    begun: int = 0  # with those that are in flight
+    begun: int = 0  # calls in flight included
     ended: int = 0
 
     def begin(self) -> int:
-        """Begin a call; returns its number in the row."""
+        """Begin a call; return its position in the chain."""
         self.begun = max(self.begun, self.ended + 1)
         return self.ended + 1
 
@@ -119,7 +119,7 @@ class ModelTransport:
 
     @contextmanager
     def calls(self) -> Iterator[ModelCalls]:
-        """The calls of a loop; one still in flight at the end has its effect all the same."""
+        """The calls of a loop; calls still in flight at the end take effect, too."""
         yield ModelCalls(self)
 
 

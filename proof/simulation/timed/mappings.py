@@ -1,4 +1,4 @@
-"""Event source mappings of Lambda: each invokes a function with the messages of its queue."""
+"""Lambda's event source mappings: each invokes a function with messages of its queue."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Arrived:
 
 @dataclass
 class Environments(Generic[E]):
-    """The environments of a function, with what they keep between invocations."""
+    """The environments of a function, with their state between invocations."""
 
     system: Model
     make: Callable[[], E]
@@ -63,7 +63,7 @@ class Environments(Generic[E]):
 
     @contextmanager
     def one(self) -> Iterator[E]:
-        """A free environment, the last one used first; a new one takes time if Lambda is cold."""
+        """A free environment, the last used first; creating one takes time if Lambda is cold."""
         if self._free:
             environment = self._free.pop()
         else:
@@ -93,12 +93,10 @@ class EventSourceMapping(ABC):
     _active_since: float | None = None  # when Lambda began to add pollers
 
     def poll(self) -> None:
-        """Invoke the function with what is visible, while a worker is free."""
+        """Invoke the function with visible messages, while a worker is free."""
         while self.busy < self._pollers():
             received = self.system.untimed_sqs.receive_message(
-                QueueUrl=self.url,
-                MaxNumberOfMessages=self.queue.batch_size,
-                AttributeNames=["All"],
+                QueueUrl=self.url, MaxNumberOfMessages=self.queue.batch_size, AttributeNames=["All"]
             )
             if "Messages" not in received:
                 return

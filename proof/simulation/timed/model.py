@@ -31,15 +31,15 @@ E = TypeVar("E")
 
 
 def warm(write_units_per_second: int) -> Limits:
-    """A table that is warm for a rate, which is also its quota."""
+    """The limits of a table that is warm for this rate, which is also its quota."""
     limits = Limits.warm(write_units_per_second)
     return replace(limits, quota_writes=write_units_per_second)
 
 
 def partition_of(_resource: Resource, key: str, partitions: int, *, seed: int = 0) -> int:
-    """The partition of a key: by another hash than the ring's, as in DynamoDB.
+    """The partition of a key, by another hash than the ring's, as in DynamoDB.
 
-    By the ring's, each segment of followers would fall on one partition of the timelines.
+    With the ring's hash, each segment of followers would be in one partition of the timelines.
     """
     salt = seed.to_bytes(8, "big")
     digest = blake2b(key.encode(), digest_size=8, salt=salt, person=b"dynamodb").digest()
@@ -47,7 +47,7 @@ def partition_of(_resource: Resource, key: str, partitions: int, *, seed: int = 
 
 
 class Model:
-    """A budget for the capacity that workers believe in, and tables with real limits."""
+    """Tables with real limits, and a budget for the capacity that workers assume."""
 
     def __init__(
         self, believed: int, limits: Limits | None = None, *, seed: int = 0, cold: bool = False
@@ -99,7 +99,7 @@ class Model:
         return TimedCalls(self.scheduler, client, applied, self.in_a_row)
 
     def virtual_time(self) -> AbstractContextManager[None]:
-        """Let the product live in this system's time."""
+        """Run the product in this system's time."""
         return patched([*clock_patches(lambda: self.scheduler), (loop, "Job", self._job)])
 
     def _job(self, delivery: Delivery, entry: Entry) -> Job:
@@ -114,7 +114,7 @@ class Model:
         return Written()
 
     def units_beside(self) -> dict[str, float]:
-        """Write units of everything but the entries so far, by table or index."""
+        """Write units so far, except for entries, by table or index."""
         return {
             " index ".join(filter(None, (resource.table, resource.index_name))): float(spent)
             for (resource, kind), spent in self.meter.units.items()

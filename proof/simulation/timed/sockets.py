@@ -1,4 +1,4 @@
-"""One delivery over real sockets, to the model behind HTTP, and the same in virtual time.
+"""One delivery over real sockets to the model behind HTTP, and the same in virtual time.
 
 It shows whether virtual time agrees with libcurl and a real clock: one worker, and a table that
 takes half of the rate that the worker starts with.
@@ -43,11 +43,11 @@ class Delivered:
     users: int
     puts: int
     throttled: int
-    seconds: float  # until the last follower had it
+    seconds: float  # until the last follower has it
 
     @property
     def throttled_percent(self) -> float:
-        """Which part of the entries sent came back."""
+        """The share of sent entries that came back."""
         return 100 * self.throttled / (self.puts + self.throttled)
 
 

@@ -1,7 +1,7 @@
 """The product on the capacity model, in virtual time: it shows how long a fan-out takes.
 
-Use cases, policy and loop of delivery are the product's. Simulated are tables, queues, the duration
-of calls, and Lambda; the constants say with which numbers.
+Use cases, policy and loop of delivery are the product's. Tables, queues, durations of calls and
+Lambda are simulated, with the numbers in the constants.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from proof.simulation.timed.mappings import Arrived, Environments
 from proof.simulation.timed.model import Model
 from proof.simulation.timed.tasks import Threads
 
-# As a stage has it by default.
+# The default of a stage.
 RETENTION_DAYS = 30
 RATE = Rate.a_minute(Settings.publishes_per_minute)
 # Ids as long as those of Cognito.
@@ -42,21 +42,21 @@ BODY = json.dumps({"text": "x" * 1_013})
 
 
 class Planner(NamedTuple):
-    """A warm environment of PLAN: its messages share a loop, and what it has learnt."""
+    """A warm environment of PLAN: its messages share a loop and a pace."""
 
     planning: Planning
     pace: Pace
 
 
 class Paces(NamedTuple):
-    """What a warm environment of DELIVER has learnt of the table, by lane."""
+    """The paces that a warm environment of DELIVER has learnt, by lane."""
 
     express: Pace
     bulk: Pace
 
 
 class System(Model):
-    """The workers of the product, and the doors to publish by."""
+    """The workers of the product, and ways to publish."""
 
     def __init__(
         self, believed: int, limits: Limits | None = None, *, seed: int = 0, cold: bool = False
@@ -89,7 +89,7 @@ class System(Model):
         self.scheduler.start(lambda: self.publish_now(publisher_id, ref_id))
 
     def publish_now(self, publisher_id: str, ref_id: str) -> None:
-        """The same in the task that runs, until it is answered."""
+        """Publish in the current task, until the answer."""
         self.accept(NewPost(publisher_id=publisher_id, ref_id=ref_id, body=Body(BODY, "")))
         self.accepted[ref_id] = self.scheduler.now
 
@@ -149,7 +149,7 @@ class System(Model):
         self.counts.outcomes[f"{outcome.what} by PLAN"] += 1
 
     def fanout_of(self, message: Arrived) -> str:
-        """The id of the fan-out that PLAN is to plan; a post of another service is accepted."""
+        """The id of the fan-out that PLAN is to plan; accepts posts of other services first."""
         content = message.content
         if content["type"] == contract.FANOUT_PLAN:
             return PlanFanout.from_content(content).fanout_id
@@ -158,7 +158,7 @@ class System(Model):
         return self.publishing.accept(post, accepted_at=message.sent_at).ref_id
 
     def _paces(self) -> Paces:
-        """What an environment of DELIVER learns, as in functions/deliver.py."""
+        """The paces of a new environment of DELIVER, as in functions/deliver.py."""
         express, bulk, burst = self.budget.express, self.budget.bulk, self.budget.express_burst
         return Paces(
             express=Pace(express.worker_rate, burst=burst, slowest=express.slowest_rate),

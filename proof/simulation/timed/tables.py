@@ -1,4 +1,4 @@
-"""Tables of millions of rows: followers that are made up as they are read, entries only counted."""
+"""Tables of millions of rows: followers are made up at each read, and entries only counted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CountedTimelines(Table):
         self.written: dict[str, Written] = {}
 
     def change(self, key: Key, new: Row | None, *, at: float | None = None) -> None:
-        del at  # nothing is as old as to expire
+        del at  # nothing is old enough to expire
         assert new is not None, "DELIVER deletes nothing."
         written = self.written.setdefault(key.place[0], Written())
         now = self._clock.elapsed
@@ -60,9 +60,9 @@ class CountedTimelines(Table):
 
 
 class MadeUpRing(Partition):
-    """About `followers` edges, uniform on the ring, made up as they are read.
+    """About `followers` edges, uniform on the ring, made up at each read.
 
-    A range always holds the same edges. Reading them costs as much as reading stored edges.
+    A range always has the same edges. Reading them costs as much as reading stored edges.
     """
 
     def __init__(self, shard_id: str, followers: int, seed: int) -> None:
@@ -102,7 +102,7 @@ def _made_up(position: str) -> str:
 
 
 def follow(database: Database, publisher_id: str, followers: int) -> None:
-    """Give a publisher its followers, at no cost."""
+    """Give a publisher followers, at no cost."""
     table = database.table(names.FOLLOWERS.name)
     for edge in _edges(followers):
         store_edge(table, ring.shard_key(publisher_id, 0, 0), edge)

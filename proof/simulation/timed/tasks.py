@@ -34,7 +34,7 @@ class TaskEvent:
 
 
 class TaskCall(Generic[R]):
-    """A call in a task of its own; its result is waited for in virtual time."""
+    """A call in a separate task, whose result is awaited in virtual time."""
 
     def __init__(self, scheduler: Scheduler, call: Callable[[], R]) -> None:
         self._call = call
@@ -66,7 +66,7 @@ class Threads(Executor):
     count: int
 
     def submit(self, call: Callable[..., R], /, *args: Any, **more: Any) -> Any:
-        """Call at once: single calls are never more than there are threads."""
+        """Start the call immediately: there are never more single calls than threads."""
         return TaskCall(self.scheduler, partial(call, *args, **more))
 
     def map(
@@ -91,5 +91,5 @@ class Threads(Executor):
 
 
 def side_by_side(scheduler: Scheduler, *calls: Callable[[], R]) -> list[R]:
-    """What the calls return, made at the same time; raises the first one's error."""
+    """Make the calls concurrently; return their results, or raise the first error."""
     return [each.result() for each in [TaskCall(scheduler, call) for call in calls]]

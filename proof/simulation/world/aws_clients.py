@@ -13,12 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from botocore import xform_name
-from botocore.exceptions import (
-    ClientError,
-    ConnectionError,
-    HTTPClientError,
-    ReadTimeoutError,
-)
+from botocore.exceptions import ClientError, ConnectionError, HTTPClientError, ReadTimeoutError
 
 from fanfold import clock
 from fanfold.aws.connections import Connections, Ended, Service
@@ -33,9 +28,9 @@ from proof.simulation.world.retries import is_repeated
 if TYPE_CHECKING:
     from proof.simulation.world.world import World
 
-# A call that takes longer is one of the slow ones.
+# Calls that take longer count as slow.
 TROUBLE_SECONDS = 0.1
-# Where an answer names what was not done.
+# The field of an answer that names what was not done.
 ROUNDING_MS = 1
 LEFT = frozenset({"UnprocessedItems", "UnprocessedKeys", "Failed"})
 # The prefix of an error's name on the wire.
@@ -44,12 +39,12 @@ NAMESPACES = {
     "sqs": "com.amazonaws.sqs",
     "lambda": "com.amazonaws.lambda",
 }
-# The answer of a load balancer in the place of the service.
+# The answer of a load balancer instead of the service.
 PAGE = b"<html><body><h1>503 Service Temporarily Unavailable</h1></body></html>"
 
 
 class CurrentRun:
-    """The run that is going on; there is a world only as long as one is."""
+    """The current run; `world` exists only during one."""
 
     world: World
 
@@ -88,7 +83,7 @@ def call(service: str, operation: str, request: dict[str, Any]) -> Any:
             world.faults.conflicts(operation, request)
         answer = getattr(world.client(service), operation)(**request)
     except ClientError as error:
-        # That a condition does not hold is an answer.
+        # A failed condition is an answer.
         if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
             _note_failure(operation, request, error)
         world.observer.rejected(operation, request, error)
@@ -121,7 +116,7 @@ def _note_failure(operation: str, request: dict[str, Any], error: Exception) -> 
 
 
 def _land_later(operation: str, request: dict[str, Any], seconds: float) -> None:
-    """Let a write land whose caller has given it up; observers take it for the caller's."""
+    """Let a write land that its caller has given up; observers attribute it to the caller."""
     world = running.world
 
     def land() -> None:
@@ -148,7 +143,7 @@ def tables_of(request: dict[str, Any]) -> Collection[str]:
 
 
 def _note_trouble() -> None:
-    """Invocations that have had no trouble do all that they are asked for."""
+    """Note the failure: invocations without any must do everything."""
     work = running.world.scheduler.current.work
     if work:
         work.trouble += 1
@@ -195,7 +190,7 @@ class BotoClient:
 
     service: str
     attempts: int
-    is_timed: bool = True  # not where a transport has waited already
+    is_timed: bool = True  # False if a transport has waited already
 
     @property
     def exceptions(self) -> Any:
@@ -203,7 +198,7 @@ class BotoClient:
 
     def __getattr__(self, operation: str) -> Any:
         call = partial(self._try, operation)
-        self.__dict__[operation] = call  # from now on found without asking
+        self.__dict__[operation] = call  # cached, so that later look-ups are fast
         return call
 
     def _try(self, operation: str, **request: Any) -> Any:
@@ -262,7 +257,7 @@ class Request(NamedTuple):
 
 
 def _read(sent: Request) -> tuple[str, dict[str, Any]]:
-    """The method of the model's client that a request asks for, and its arguments."""
+    """The method of the model's client for a request, and its arguments."""
     if not sent.operation.startswith("/"):
         return xform_name(sent.operation), read_request(sent.body)
     return "get_event_source_mapping", {"UUID": sent.operation.rpartition("/")[2]}
@@ -277,7 +272,7 @@ class Wires(Connections):
         self.in_flight = InFlight()
 
     def renew(self) -> None:
-        """The model does not check credentials."""
+        """Do nothing, because the model does not check credentials."""
 
     def start(self, operation: str, body: bytes, tag: Any, *, fresh: bool = False) -> None:
         del fresh  # there are no connections to choose from
@@ -287,9 +282,9 @@ class Wires(Connections):
         return [Ended(call.tag, self._result(call)) for call in self.in_flight.ended(seconds)]
 
     def forget(self) -> None:
-        """Break off the calls in flight; they may have their effect all the same.
+        """Abort the calls in flight; they may still take effect.
 
-        But not where a task hears of its time-out only as it wakes: its process was stopped before.
+        But not if a task learns of its time-out only when it wakes: its process was stopped before.
         """
         world = running.world
         is_stopped = world.scheduler.now > world.scheduler.current.deadline

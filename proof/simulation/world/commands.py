@@ -1,8 +1,7 @@
 """The commands of `fanfold`, run on the tables and queues of a run.
 
-Only clock, clients and threads are replaced, and what is printed goes to the run's trace. Calls of
-a command fail as those of the functions do, and any call may be its last: the process is killed, or
-the operator presses Ctrl-C.
+Only clock, clients and threads are replaced; output goes to the run's trace. Calls of commands fail
+like those of functions, and any call may be the last: the process is killed, or gets Ctrl-C.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from proof.simulation.world.lambdas import dlq_url, queue_url, settings
 from proof.simulation.world.scheduler import Crash, Patch, patched
 from proof.simulation.world.world import World
 
-# The share of commands that do not come to their end while faults last, and after how many calls.
+# During faults, the share of commands that are cut short, and after how many calls.
 CUT_SHORT = 0.4
 CALLS = 12
 TAGGING = frozenset({"list_queue_tags", "tag_queue", "untag_queue"})
@@ -41,30 +40,30 @@ TAGGING = frozenset({"list_queue_tags", "tag_queue", "untag_queue"})
 NAMED: Any = {"stack": "simulated", "account": "0"}
 PLACE = place_of(**NAMED, region="simulated")
 
-Command = Callable[..., object]  # it is called with the name of a stack
+Command = Callable[..., object]  # called with the name of a stack
 
 
 @dataclass
 class Process:
-    """One run of a command. It may end early, before or after the effect of its `last_call`."""
+    """A run of a command, which may end early, before or after the effect of its `last_call`."""
 
     world: World
     random: Random
-    last_call: int = 0  # 0 for a command that comes to its end
+    last_call: int = 0  # 0 for a command that is not cut short
     calls: int = 0
     is_dead: bool = False
     # The messages that it sent: the queue's URL, and the body.
     sent: list[tuple[str, str]] = field(default_factory=list)
 
     def before(self) -> bool:
-        """Count a call; whether it is the last one. Raises `Crash` if the process is dead."""
+        """Count a call; return whether it is the last. Raises `Crash` if the process is dead."""
         if self.is_dead:
             raise Crash
         self.calls += 1
         return self.calls == self.last_call
 
     def end(self) -> None:
-        """End the command: it is killed, or interrupted by Ctrl-C."""
+        """Kill the command, or interrupt it by Ctrl-C."""
         self.world.faults.injected["command cut short"] += 1
         if self.random.random() < 0.5:
             raise KeyboardInterrupt
@@ -161,7 +160,7 @@ class Simulated(Deployment):
     process: Process | None = None
 
     def caller(self) -> str:
-        return "operator"  # who may resume what another one of them has paused
+        return "operator"  # so that each may resume what another has paused
 
     def client(self, service: str, attempts: int = aws.ATTEMPTS) -> Any:
         assert self.process
@@ -221,7 +220,7 @@ def outputs() -> Mapping[str, str]:
 
 @contextmanager
 def installed() -> Iterator[None]:
-    """Let commands run in virtual time, without threads and without a terminal, for a while."""
+    """For a while, run commands in virtual time, without threads and a terminal."""
     patches: list[Patch] = [
         *((module, "time", clock) for module in (pause, redriving, move_tasks)),
         *((module, "ThreadPoolExecutor", InTurn) for module in (doctor, seeding)),
@@ -231,7 +230,7 @@ def installed() -> Iterator[None]:
         ),
         *((module, "waiting_for", lambda _what: nullcontext()) for module in (fanout, pause)),
         (typer, "echo", lambda text="", **_: running.world.note("says", text)),
-        # A report with a table of findings would be drawn by rich; the checks read it.
+        # Instead of drawing the report as a table, keep it for the checks.
         (doctor_report, "show", _keep),
         (fanouts, "draw", lambda _rows: None),
         (Deployment, "choose", lambda stack, _home: _stacks[stack]),
@@ -247,9 +246,9 @@ def installed() -> Iterator[None]:
 
 
 def run(world: World, random: Random, command: Command) -> int | None:
-    """Run a command to its end; its exit code, or None if it was killed.
+    """Run a command; return its exit code, or None if it was killed.
 
-    A failure that is not told in a sentence is a violation.
+    A failure without a sentence is a violation.
     """
     is_cut_short = world.faults.are_on and random.random() < CUT_SHORT
     process = Process(world, random, random.randint(1, CALLS) if is_cut_short else 0)

@@ -1,4 +1,4 @@
-"""The functions' modules, imported anew: what a module holds is one environment of Lambda."""
+"""Imports functions' modules anew: each copy is an environment of Lambda."""
 
 import sys
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def imported_anew() -> Iterator[None]:
-    """Within the block, importing a function makes a copy; then those from before are back."""
+    """Within the block, importing a function makes a copy; then the old modules are back."""
     before = {name: sys.modules.pop(name) for name in _of_functions()}
     try:
         yield

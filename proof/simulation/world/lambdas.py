@@ -1,6 +1,6 @@
 """The real functions in simulated Lambda environments: only clock and clients are replaced.
 
-Every environment has its own copy of the function's modules, as two of them share no memory.
+Every environment has its own copy of the function's modules, because environments share no memory.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from proof.simulation.world.world import World
 
 BASE_URL = f"http://127.0.0.1/{ACCOUNT}"
-# Queues of which SWEEP asks whether they are paused.
+# Queues of which SWEEP reads whether they are paused.
 MAPPED = (names.PUBLISH, names.EXPRESS, names.BULK)
 MAX_IN_FLIGHT = 3
 MAX_PUTS = 2
 # The share of crashes of an invocation that also end its environment.
 ENDS_ENVIRONMENT = 0.5
-# A threshold that no publisher of a run reaches; where there are channels, each run has its own.
+# A threshold that no publisher of a run reaches; runs with channels have their own.
 BY_HAND = 1_000_000
 # The burst of a worker's pace: small, so that the pace matters.
 BURST_ENTRIES = 4
@@ -69,16 +69,16 @@ class Environment:
     is_cold: bool = True
     starts: int = 0
     idle_since: float = 0.0  # in seconds of the scheduler
-    stopped: float = 0.0  # for how many its monotonic clock stood still
+    stopped: float = 0.0  # seconds for which its monotonic clock stood still
     skew_ms: int = 0  # of its wall clock since its cold start
 
     @property
     def name(self) -> str:
-        """A new one after each cold start; its first word is the module of its door."""
+        """Its name, new after each cold start; its first word is the function's module."""
         return f"{self.door.__name__} {id(self)} {self.starts}"
 
     def start_cold(self) -> None:
-        """Forget what a warm environment remembers."""
+        """Forget all caches of a warm environment."""
         self.is_cold = False
         self.starts += 1
         self.skew_ms = running.world.faults.skew_ms()
@@ -128,13 +128,13 @@ class Environment:
             visibility.retention_days, visibility.entry_days = days, entry_days
         feeds = getattr(self.door, "feeds", None)
         if feeds is not None:
-            # Made when they are first asked for.
+            # Created at their first use.
             self.door.feeds = partial(replace, feeds(), retention_days=days)  # type: ignore[attr-defined]
 
 
 @dataclass
 class Lambdas:
-    """All environments. Loading one takes a while, so they serve one run after the other."""
+    """All environments. Loading one takes time, so later runs reuse them."""
 
     # By function, transport, and whether the stage has channels.
     environments: dict[tuple[str, str, bool], list[Environment]] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class Lambdas:
         task.deadline = world.scheduler.now + seconds
         task.skew_ms, task.environment = world.faults.skew_ms(), environment.name
         if world.stops_idle_clocks:
-            # No wall clock is set back just while its process is frozen.
+            # The wall clock is not set back during a freeze.
             task.skew_ms = environment.skew_ms
             environment.stopped += world.scheduler.now - environment.idle_since
         task.stopped = environment.stopped
@@ -159,7 +159,7 @@ class Lambdas:
             context = Context(clock.monotonic() + seconds, clock.monotonic)
             answer = environment.door.handler(event, context)
             has_failed = False
-            # PLAN leaves edges to RELATE where they give it trouble.
+            # PLAN leaves edges to RELATE after failed calls.
             if not _is_failure(answer) and not (function == names.PLAN.name and task.work.trouble):
                 task.work.ended_ms = world.clock.now_ms()
             return answer
@@ -179,13 +179,13 @@ class Lambdas:
             environment.busy_in = None
 
     def count(self) -> int:
-        """How many have been loaded."""
+        """The number of loaded environments."""
         return sum(map(len, self.environments.values()))
 
     def restart(self) -> None:
-        """Make every environment cold and free, but for those of this run's own invocations.
+        """Make every environment cold and free, except those of this run's own invocations.
 
-        A run is gone on with, and then an invocation may be in the middle of a call.
+        If a run continues, an invocation may be in the middle of a call.
         """
         batch_retries.RETRY_ENTRIES = running.world.retry_entries
         silence.LONGEST_WAIT_SECONDS = running.world.longest_wait_seconds
@@ -216,7 +216,7 @@ class Lambdas:
 
 
 def _is_failure(answer: Any) -> bool:
-    """Whether a function answers that it has not done everything."""
+    """Whether a function's answer says that something failed."""
     return bool(answer) and (
         answer.get("statusCode", 200) >= 500
         or answer.get("statusCode") == TooManyRequests.status
@@ -225,7 +225,7 @@ def _is_failure(answer: Any) -> bool:
 
 
 def _load(function: str, transport: str, *, has_channels: bool) -> Environment:
-    """Import a new copy of a function's modules, and leave those that are imported as they are."""
+    """Import a new copy of a function's modules; already imported ones stay."""
     os.environ["TRANSPORT"] = transport
     os.environ["CHANNEL_THRESHOLD"] = str(BY_HAND if has_channels else 0)
     _forget_wires()
@@ -240,13 +240,13 @@ def _load(function: str, transport: str, *, has_channels: bool) -> Environment:
 
 
 def _renew_metrics() -> None:
-    """Have the next environment collect its metrics alone: Powertools keeps them by process."""
+    """Give the next environment its own metrics: Powertools keeps them by process."""
     for collected in ("_metrics", "_dimensions", "_metadata", "_default_dimensions"):
         setattr(Metrics, collected, {})
 
 
 def _emit(self: AmazonCloudWatchEMFProvider, raise_on_empty_metrics: bool = False) -> None:
-    """Hand metrics to the run's CloudWatch, in the place of printing them; the dead print none."""
+    """Pass metrics to the run's CloudWatch instead of printing them; dead processes emit none."""
     del raise_on_empty_metrics
     world, task = running.world, running.world.scheduler.current
     if world.watch and not task.is_dying:
@@ -256,7 +256,7 @@ def _emit(self: AmazonCloudWatchEMFProvider, raise_on_empty_metrics: bool = Fals
 
 
 def _forget_wires() -> None:
-    """Have the next environment make its own connections and clients of libcurl."""
+    """Make the next environment create its own libcurl connections and clients."""
     for cached in (curl.connections, curl.of_threads, curl.dynamodb, curl.sqs, curl.lambda_):
         cached.cache_clear()
 
@@ -279,7 +279,7 @@ def _boto_dynamodb(attempts: int = CALL.attempts, connections: int | None = None
 
 @contextmanager
 def installed() -> Iterator[None]:
-    """Put the simulation's clock and clients in the place of the real ones, for a while."""
+    """For a while, replace the clock and the clients by those of the simulation."""
     patches: list[Patch] = [
         *clock_patches(lambda: running.world.scheduler),
         (boto, "dynamodb", _boto_dynamodb),

@@ -1,7 +1,7 @@
-"""A world that lives for weeks: its time passes in leaps, and is looked at between them.
+"""A world that lives for weeks: time passes in leaps, between which clients look at it.
 
-DynamoDB deletes what has expired at any time within two days, or even ten. Copies of messages come
-as late as SQS may bring them: up to 14 days. The retention may change, as by a deployment.
+DynamoDB deletes expired items within two days, or even ten. Copies of messages come as late as SQS
+allows: after up to 14 days. The retention may change, as by a deployment.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from proof.simulation.world.world import MAX_QUIESCENCE_SECONDS, World
 DAY_SECONDS = 24 * 60 * 60.0
 RETENTIONS = (3, 7, 30)
 TTL_SECONDS = (2 * DAY_SECONDS, 2 * DAY_SECONDS, 10 * DAY_SECONDS)
-# SQS keeps a message for so long, wherever it is.
+# SQS keeps a message this long in any queue.
 KEPT_SECONDS = 14 * DAY_SECONDS
-# Lambda ends every environment within hours, also those that are never idle ("Understanding the
-# Lambda execution environment lifecycle").
+# Lambda ends every environment within hours, even busy ones ("Understanding the Lambda execution
+# environment lifecycle").
 LONGEST_LIFE_SECONDS = DAY_SECONDS / 2
 # Longer than any delay or visibility timeout that the product chooses.
 SOON_SECONDS = 900.0
@@ -40,7 +40,7 @@ Pair: TypeAlias = tuple[str, str]  # user, publisher
 
 @dataclass
 class Moment:
-    """What clients see while everything is calm, and what was going on since the last moment."""
+    """What clients see in the calm, and what happened since the last moment."""
 
     at: Between
     retention_ms: int
@@ -48,17 +48,17 @@ class Moment:
     # Entries by user: publisher, ref_id, published_at and title.
     shown: dict[str, list[tuple[str, str, str, str]]] = field(default_factory=dict)
     muted: dict[str, set[str]] = field(default_factory=dict)  # publishers by user
-    # What each pair that somebody tried to change must be now, or None if that is open.
+    # For each pair that somebody tried to change: its state, or None if unknown.
     asked_for: dict[Pair, bool | None] = field(default_factory=dict)
     asked_for_mutes: dict[Pair, bool | None] = field(default_factory=dict)
     fanouts: dict[str, Fanout] = field(default_factory=dict)
     hindered: set[str] = field(default_factory=set)  # posts that cannot be delivered now
-    spoilt: set[str] = field(default_factory=set)  # posts that lost orders, or their row, by now
+    spoilt: set[str] = field(default_factory=set)  # posts that have lost orders or their row
 
 
 @dataclass
 class LongWorld(World):
-    """`log` holds attempts as they were handled, and moments, in their order."""
+    """`log` has handled attempts and moments, in order."""
 
     may_be_busy: bool = False
     log: list[IdAttempt | Moment] = field(default_factory=list)
@@ -71,18 +71,18 @@ class LongWorld(World):
         self.database.hooks.ttl_delay = lambda _table: self.drawn.uniform(0, self.ttl_seconds)
         self.queues.hooks.is_duplicated = self._is_duplicated
         self.queues.hooks.copy_seconds = self._copy_seconds
-        self.rate = Rate.a_minute(Settings.publishes_per_minute)  # 429 has a cause then
-        self.faults.rates["late"] = 0.0  # copies are, and a calm moment waits for no message
+        self.rate = Rate.a_minute(Settings.publishes_per_minute)  # so that 429 has a cause
+        self.faults.rates["late"] = 0.0  # only copies are late, so that a calm moment need not wait
         self.door_skew_ms = 0  # ids and retentions end at exact times
         self.triggers.skips, self.triggers.seconds_a_message = True, 0.0
         self.users: list[str] = []
         self.publishers: list[str] = []
-        self.attempts: list[IdAttempt] = []  # that are not in the log yet
-        self.copied: list[tuple[Message, float]] = []  # and until when the copy may come
+        self.attempts: list[IdAttempt] = []  # not in the log yet
+        self.copied: list[tuple[Message, float]] = []  # with the time until which a copy may come
         self.requests: dict[Pair, list[bool | None]] = defaultdict(list)  # since the last moment
         self.mutes: dict[Pair, list[bool | None]] = defaultdict(list)
         self.granted: list[tuple[Pair, str, int]] = []  # requests: kind, and when they began
-        self.unsettled: dict[Pair, float] = {}  # a message of it may yet come, until then
+        self.unsettled: dict[Pair, float] = {}  # until when a message may still come
         self.robbed: dict[str, dict[str, Any]] = {}  # rows of posts that were lost
         self.spoilt: set[str] = set()
 
@@ -98,7 +98,7 @@ class LongWorld(World):
         return True
 
     def alive(self, live: Callable[[], None]) -> None:
-        """Let `live` drive this world."""
+        """Run `live` in this world."""
         running.world = self
         lambdas().restart()
         try:
@@ -123,20 +123,20 @@ class LongWorld(World):
             lambdas().restart()
 
     def settle(self) -> None:
-        """Go on without faults until nothing is under way that could go on."""
+        """Run without faults until nothing can progress."""
         self.faults.are_on = False
         end = self.scheduler.now + MAX_QUIESCENCE_SECONDS
         self.scheduler.run(until=lambda: self._is_calm() or self.scheduler.now > end)
         self._log_attempts()
 
     def deploy(self, retention_days: int) -> None:
-        """Change the stage's retention: every environment starts again."""
+        """Change the stage's retention, which restarts every environment."""
         self.retention_days = retention_days
         self.longest_retention_days = max(self.longest_retention_days, retention_days)
         lambdas().restart()
 
     def hinders(self, row: Fanout) -> bool:
-        """Whether a fan-out cannot go on now."""
+        """Whether a fan-out cannot progress now."""
         is_lost = row.fanout_id in self.triggers.lost or row.fanout_id in self.robbed
         return is_lost or lane_of(row).name in self.triggers.paused
 
@@ -151,11 +151,11 @@ class LongWorld(World):
 
     @property
     def is_intake_paused(self) -> bool:
-        """Whether no message of other services is taken."""
+        """Whether messages of other services are not received."""
         return names.PUBLISH.name in self.triggers.paused
 
     def _log_attempts(self) -> None:
-        """Log what has been handled by now, and what may have come again."""
+        """Log attempts that have been handled, and copies that may have been."""
         now_ms, keeps = float(self.clock.now_ms()), self.retention_days * DAY
         letters = [  # those that SQS moved after the last try; a worker may have half done them
             content_of(message.body)
@@ -189,7 +189,7 @@ class LongWorld(World):
         self.copied = [each for each in self.copied if each[1] >= self.clock.now]
 
     def moment(self) -> Moment:
-        """Describe this moment, before anybody looks."""
+        """Describe this moment, before clients read."""
         now, now_ms = self.scheduler.now, self.clock.now_ms()
         found = Moment(Between(now_ms, now_ms), self.retention_days * DAY, spoilt=set(self.spoilt))
         found.asked_for = {pair: _surely(requests) for pair, requests in self.requests.items()}
@@ -198,7 +198,7 @@ class LongWorld(World):
         letters = " ".join(message.body for _, message in self.dead_letters())
         for user in self.users:
             if f'"{user}"' in letters:
-                # A copy of what SQS gave up may come as long as SQS keeps it.
+                # A copy of a dead letter may come as long as SQS keeps it.
                 for publisher in self.publishers:
                     self.unsettled[user, publisher] = now + KEPT_SECONDS
         for pair, until in self.unsettled.items():
@@ -216,5 +216,5 @@ class LongWorld(World):
 
 
 def _surely(requests: list[bool | None]) -> bool | None:
-    """What is so after these requests; None if that is open."""
+    """The state after these requests; None if unknown."""
     return requests[0] if len(requests) == 1 else None

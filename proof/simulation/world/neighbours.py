@@ -1,7 +1,7 @@
-"""A busy service around a run: others' messages in each queue, and open fan-outs of others.
+"""A busy service around a run: messages of others in each queue, and open fan-outs of others.
 
-The messages are always there, and change nothing. The fan-outs are the first in order of id, and
-never end: their workers are at it all the time.
+The messages are always there and change nothing. The fan-outs are the first in order of id, and
+never end: their workers progress all the time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 OPEN = ("-0", "-1", "-2")
 DONE = "-done"
-# In each queue: more than a queue holds that looks nearly empty.
+# In each queue: more messages than in a queue that looks nearly empty.
 MESSAGES = 11
 # Delayed as long as SQS allows, and sent again before they come out.
 DELAY_SECONDS, EVERY_SECONDS = 900, 840.0

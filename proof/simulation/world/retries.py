@@ -1,4 +1,4 @@
-"""What boto3's clients repeat by themselves, in their retry mode `standard`."""
+"""The errors after which boto3's clients retry, in mode `standard`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from botocore.exceptions import ClientError
 
 from fanfold.aws.retries import is_transient
 
-# They leave it to their caller, though the call may soon succeed.
+# Errors that they leave to the caller, although the call may soon succeed.
 LEFT_TO_CALLERS = ("TransactionCanceledException", "TransactionConflictException")
 
 

@@ -1,4 +1,4 @@
-"""Virtual time: tasks that give way whenever they wait, and a scheduler that resumes one at a time.
+"""Virtual time: tasks that yield whenever they wait, and a scheduler that resumes one at a time.
 
 A task is a greenlet, so the product's ordinary code can stop at every external call. There are two
 orders. By seed: of all tasks that are due, the next is drawn, so the same seed is the same run.
@@ -24,9 +24,9 @@ from fanfold import clock as product_clock
 from proof.model.clock import Clock
 from proof.simulation.clients.spans import Span
 
-# Where a key is hot for hours, and many orders try it again and again, a run takes up to 300,000.
+# If a key is hot for hours and many orders retry it, a run takes up to 300,000.
 MAX_TURNS = 600_000
-# The queues keep epoch seconds, which lose the microseconds of the clock.
+# The queues store epoch seconds, which lose the clock's microseconds.
 ROUNDING_SECONDS = 1e-6
 
 Patch: TypeAlias = tuple[Any, str, Any]  # a module or class, an attribute of it, and its value
@@ -47,7 +47,7 @@ class Task(greenlet):  # type: ignore[misc]
         super().__init__(run, hub)
         self.name = name
         self.number = number  # in the order in which tasks were started
-        self.waits = 0  # also the number of the wait that it is in; negative once it has ended
+        self.waits = 0  # also the number of its current wait; negative once it has ended
         # Of the invocation that it runs:
         self.environment = ""  # its name, a new one after each cold start
         self.deadline = math.inf  # in seconds of the clock
@@ -55,25 +55,25 @@ class Task(greenlet):  # type: ignore[misc]
         self.stopped = 0.0  # seconds for which its monotonic clock stood still
         self.work: Span | None = None
         self.messages: Sequence[Any] = ()  # of a queue, as they were received
-        self.faults = 0  # how often it was killed, and how many of its calls failed or were slow
-        self.lands_ms = 0.0  # when the last of its writes lands that it has given up
+        self.faults = 0  # kills, and failed or slow calls
+        self.lands_ms = 0.0  # when the last of its abandoned writes lands
         self.may_crash = False
         self.is_dying = False
 
 
 class Source(Protocol):
-    """Work that no task waits for, such as messages in a queue."""
+    """A source of work without a task, such as messages in a queue."""
 
     def ready(self) -> Sequence[Callable[[], object]]:
-        """Ways to go on now, one of which may be chosen in the place of a task."""
+        """Actions that are possible now; one may be chosen instead of a task."""
 
     def next_change(self) -> float:
-        """When there may be more of them, in seconds of the clock."""
+        """When there may be more actions, in seconds of the clock."""
 
 
 @dataclass
 class Scheduler:
-    """All tasks, and which of them is resumed next."""
+    """All tasks, and the choice of the next one."""
 
     random: Random
     by_seed: bool = False  # else the earliest first
@@ -82,7 +82,7 @@ class Scheduler:
     tasks: set[Task] = field(default_factory=set)
     sources: list[Source] = field(default_factory=list)  # used only by seed
     crashes: Callable[[], bool] = lambda: False  # asked at each turn of a task that may crash
-    # When, a number that keeps the order of equal times, what, and which of the task's waits ends.
+    # Time, a number that orders equal times, a task or callback, and the task's wait that ends.
     _due: list[tuple[float, int, Task | Callable[[], object], int]] = field(default_factory=list)
     _ready: list[Task] = field(default_factory=list)
     _count: int = 0
@@ -104,7 +104,7 @@ class Scheduler:
 
     @property
     def current(self) -> Task:
-        """The task that runs now; not to be asked for by a callback."""
+        """The task that runs now; callbacks have none."""
         task: Task = getcurrent()
         return task
 
@@ -117,18 +117,18 @@ class Scheduler:
         return self._due[0][0] if self._due else math.inf
 
     def start(self, run: Callable[[], object], name: str = "") -> Task:
-        """Make a task that is due now."""
+        """Start a task that is due now."""
         task = Task(run, self._hub, name, self._count)
         self.tasks.add(task)
         self._push(self.now, task, 0)
         return task
 
     def sleep(self, seconds: float = 0.0) -> None:
-        """Let the current task wait at least `seconds`; raises `Crash` if it is to die."""
+        """Let the current task wait at least `seconds`; raises `Crash` if it must die."""
         self.wait(seconds)
 
     def freeze(self, seconds: float) -> None:
-        """Stop the process of the current task, and its monotonic clock; then it goes on."""
+        """Stop the current task's process and its monotonic clock for a time."""
         task = getcurrent()
         task.stopped += seconds
         task.deadline += seconds
@@ -138,7 +138,7 @@ class Scheduler:
         """Let the current task wait until it is woken, or for `seconds`."""
         task = getcurrent()
         if task.is_dying:
-            raise Crash  # the product's clean-up tries to call: a dead process calls nobody
+            raise Crash  # the product's clean-up calls, but a dead process cannot
         task.waits += 1
         if seconds is not None:
             self._push(self.clock.elapsed + seconds, task, task.waits)
@@ -152,7 +152,7 @@ class Scheduler:
         self._resume(task)
 
     def run(self, until: Callable[[], bool]) -> None:
-        """Go on until a condition holds.
+        """Run until a condition holds.
 
         Raises `RuntimeError` if nothing is left to happen, and `Endless` after too many turns.
         """
@@ -161,7 +161,7 @@ class Scheduler:
             step()
 
     def run_to(self, when: float) -> None:
-        """Go on until a time, though nothing may happen then."""
+        """Run until a time, even if nothing happens then."""
         self.at(when, lambda: None)
         self.run(lambda: self.now >= when)
 
@@ -198,7 +198,7 @@ class Scheduler:
             chosen()
 
     def _take_due(self) -> None:
-        """Call back what is due, and make the tasks that are due ready, in order of their start."""
+        """Run due callbacks, and make due tasks ready, in order of their start."""
         due, clock = self._due, self.clock
         while due and due[0][0] <= clock.elapsed:
             what = heapq.heappop(due)[2]
@@ -227,7 +227,7 @@ _number = attrgetter("number")
 
 @contextmanager
 def patched(patches: Iterable[Patch]) -> Iterator[None]:
-    """Put values in the place of the product's, for a while; an attribute may be new."""
+    """Replace attributes by other values for a while; an attribute may be new."""
     with ExitStack() as stack:
         for home, name, value in patches:
             stack.enter_context(patch.object(home, name, value, create=True))
@@ -235,7 +235,7 @@ def patched(patches: Iterable[Patch]) -> Iterator[None]:
 
 
 def clock_patches(scheduler: Callable[[], Scheduler]) -> list[Patch]:
-    """The product's clock, in the time of the scheduler that runs when it is read."""
+    """Patches of the product's clock, to the time of the current scheduler."""
     return [
         (product_clock, "now_ms", lambda: scheduler().now_ms()),
         (product_clock, "monotonic", lambda: scheduler().monotonic()),
@@ -246,5 +246,5 @@ def clock_patches(scheduler: Callable[[], Scheduler]) -> list[Patch]:
 
 
 def virtual_time(scheduler: Scheduler) -> AbstractContextManager[None]:
-    """Let the product live in this scheduler's time, for a while."""
+    """Run the product in this scheduler's time, for a while."""
     return patched(clock_patches(lambda: scheduler))

@@ -1,12 +1,11 @@
-"""Which runs of SWEEP may be left out, so that a world can live for weeks.
+"""Decides which runs of SWEEP can be skipped, so that a world can live for weeks.
 
-Only while nothing else happens: no function runs, and no queue has a message that a worker could
-receive. Whatever does happen next (a client wakes, a message becomes visible, a lane is resumed) is
-the horizon. Until then the rows of the ledger stay as they are, so the remedy of each open fan-out
-depends on the time alone; and once something is due, it stays due. So is the removal of a demoted
-channel, whose time is known. A run before that reads, changes nothing but what SWEEP remembers, and
-sends nothing: it is left out. While a queue is paused, SWEEP remembers when it last saw that, so
-the last run before the horizon stays.
+Runs are skipped only while nothing else happens: no function runs, and no worker could receive a
+message. The horizon is the next event: a client wakes, a message is visible, or a lane is resumed.
+Until then, the rows of the ledger do not change, so the remedy of each open fan-out depends only on
+the time, and what is due stays due. The same is true of the removal of a demoted channel. A run
+before anything is due changes only what SWEEP remembers, so it is skipped. While a queue is paused,
+SWEEP remembers when it last saw that, so the last run before the horizon is not skipped.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ if TYPE_CHECKING:
 
 MINUTE = 60.0
 SWEPT = {names.PUBLISH.name, names.EXPRESS.name, names.BULK.name}
-# However little may happen, SWEEP runs once a day.
+# SWEEP runs at least once a day.
 FARTHEST = 24 * 60 * MINUTE
-# Longer than a run takes until it looks at the time.
+# Longer than a run takes until it reads the time.
 MARGIN_MS = 1_000
 
 
 def idle_runs(world: World) -> int:
-    """How many runs of SWEEP can change nothing: the one that is due now, and those after it."""
+    """How many runs of SWEEP can change nothing, from the one that is due now."""
     if any(task.environment for task in world.scheduler.tasks) or world.triggers.ready():
         return 0
     now = world.scheduler.now
@@ -45,21 +44,21 @@ def idle_runs(world: World) -> int:
 
 
 def _removals(world: World) -> Iterator[float]:
-    """When the time of a demoted channel is over, in seconds of the clock."""
+    """When demoted channels are to be removed, in seconds of the clock."""
     start = world.clock.now - world.clock.elapsed
     for until in _ends(world):
         yield max(world.scheduler.now, until + 1 - start)
 
 
 def _ends(world: World) -> list[int]:
-    """Until when demoted channels are readable: SWEEP of every stage removes them then."""
+    """When demoted channels stop being readable, and SWEEP removes them."""
     heads = map(head_of, world.rows(names.PUBLISHERS, having="channels"))
     channels = (channel for head in heads for channel in head.channels.values())
     return [channel.until for channel in channels if not channel.is_active]
 
 
 def first_due(world: World, runs: int) -> int:
-    """The number of the first of some runs for which something is due; how many, if none is."""
+    """The number of the first of these runs for which something is due; `runs` if none is."""
     rows = [from_item(row) for row in world.rows(names.FANOUTS, having="open_fanout")]
     remembered = stores(world.dynamodb).open_fanouts
     memory = remembered.memory()
@@ -90,7 +89,7 @@ def _remedy(world: World, row: Fanout, at_ms: int, paused: Mapping[str, int]) ->
 
 
 def lane_of(row: Fanout) -> names.Queue:
-    """The queue in which the orders of a fan-out wait."""
+    """The queue of a fan-out's orders."""
     if row.awaits_plan:
         return names.PUBLISH
     return names.BULK if row.is_bulk else names.EXPRESS

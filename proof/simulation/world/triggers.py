@@ -26,10 +26,10 @@ SWEEP_EVERY_SECONDS = 60.0
 # The share of minutes in which EventBridge starts SWEEP twice.
 TWO_SWEEPS = 0.1
 MAX_WORKERS = 3  # of one queue at a time
-# The share of runs in which orders come without their group, or with somebody else's, and how many.
+# The share of runs in which orders may come without their group or with another, and the groups.
 MISGROUPED, GROUPS = 0.1, ("", "p0", "p1", "nobody")
 MISGROUPED_ORDERS = 0.3
-# How soon a worker dies of a poisonous message: before it has done anything for good.
+# How soon a poisonous message kills its worker: before any lasting effect.
 KILL_SECONDS = 0.01
 
 
@@ -45,24 +45,24 @@ class Mapping:
 
 
 class Triggers:
-    """The triggers of one run: a source of work for its scheduler, and Lambda's API of mappings."""
+    """The triggers of one run: a source of work for the scheduler, and Lambda's API of mappings."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.paused: set[str] = set()  # queues, whose names are also the ids of their mappings
         self.was_paused = False
-        self.skips = False  # runs of SWEEP that can change nothing
-        self.lost: set[str] = set()  # fan-outs whose orders vanish as they are received
-        self.unreadable: set[str] = set()  # queues that their mappings fail to receive from
+        self.skips = False  # whether runs of SWEEP that can change nothing are skipped
+        self.lost: set[str] = set()  # fan-outs whose orders vanish when they are received
+        self.unreadable: set[str] = set()  # queues from which their mappings fail to receive
         self.runs_sweep = True
-        self.seconds_a_message = 0.0  # of a slow lane
+        self.seconds_a_message = 0.0  # in a slow lane
         self.slow_lanes: tuple[names.Queue, ...] = names.LANES
         self._random = Random(f"{world.seed} sweeps")
         self._grouping = Random(f"{world.seed} groups")
         self._misgroups = self._grouping.random() < MISGROUPED
         self._mappings = [self._mapping(queue) for queue in names.QUEUES]
-        # What `ready` has found. It is asked before every turn, and looks again only if a mapping
-        # or a queue has changed, or time has come for one to do so.
+        # What `ready` has found. It is called before every turn, and looks again only if a mapping
+        # or a queue has changed, or is due to change.
         self._found: list[Callable[[], None]] = []
         self._found_at = -1  # the number of changes that queues had seen
         self._holds_until = 0.0  # in seconds since the epoch
@@ -88,7 +88,7 @@ class Triggers:
         self._look_again()
 
     def lock(self, queue: str) -> None:
-        """Let the mapping of a queue fail to receive from it; the mapping stays enabled."""
+        """Make the mapping of a queue fail to receive; it stays enabled."""
         self.unreadable.add(queue)
         self._look_again()
 
@@ -106,7 +106,7 @@ class Triggers:
         return not any(mapping.busy for mapping in self._mappings) and not has_messages
 
     def ready(self) -> Sequence[Callable[[], object]]:
-        """A way to go on for each queue with a visible message and a free worker."""
+        """An action for each queue with a visible message and a free worker."""
         changes = 0
         for mapping in self._mappings:
             changes += mapping.messages.changes
@@ -175,9 +175,9 @@ class Triggers:
             for each in messages:
                 self._misgroup(each)
         if messages and self.world.faults.strikes("uninvoked"):
-            return  # they come again after the visibility timeout, and count as received
+            return  # they are received again after the visibility timeout, which counts
         if messages:
-            # Those of neighbours take no time, or a slow lane would never come to ours.
+            # Neighbours' messages take no time; otherwise a slow lane would never reach ours.
             is_ours = not all(is_message_of_neighbours(each["Body"]) for each in messages)
             if is_ours and queue in self.slow_lanes:
                 mapping.opens = self.world.scheduler.now + self.seconds_a_message
@@ -196,7 +196,7 @@ class Triggers:
         return True
 
     def _misgroup(self, message: Any) -> None:
-        """Perhaps take the group from an order, as somebody does who sends it again by hand."""
+        """Perhaps change the group of an order, as if somebody had sent it again by hand."""
         is_order = content_of(message["Body"]).get("type") in (FANOUT_PLAN, SEGMENT_DELIVER)
         if is_order and self._grouping.random() < MISGROUPED_ORDERS:
             message["Attributes"]["MessageGroupId"] = self._grouping.choice(GROUPS)
@@ -236,7 +236,7 @@ class Triggers:
         return {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
 
     def _kill_soon(self, task: Task) -> None:
-        """Let the process of an invocation die at one of its next calls."""
+        """Kill the process of an invocation at one of its next calls."""
 
         def kill() -> None:
             task.is_dying = task.may_crash

@@ -1,8 +1,7 @@
-"""One run of the whole system: its tables, queues, faults and clock, and its course.
+"""One run of the whole system: its tables, queues, faults, clock and course.
 
-First the workload: clients follow, publish, retract and read, while faults strike. Then the faults
-end, and the run goes on until it is quiescent. Afterwards `checks` compare the history of
-operations with the tables.
+First, clients follow, publish, retract and read under faults. Then the faults end, and the run
+continues until quiescence. Afterwards, `checks` compare the history of operations with the tables.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ if TYPE_CHECKING:
     from proof.simulation.faults.troubles import Trouble
     from proof.simulation.observed.cloudwatch import Watch
 
-# A fan-out that lost something all the time while faults lasted may be asked about hours later, and
-# a slow lane takes hours for what there is.
+# A fan-out that lost orders during all faults may be resent only hours later, and a slow lane takes
+# hours for its messages.
 MAX_QUIESCENCE_SECONDS = 48 * 60 * 60.0
 TRACE_LINES = 4_000
 # The share of runs in which a publisher has more followers than one write shard takes.
@@ -59,10 +58,9 @@ BUSY = 0.2
 # The share of runs with slow lanes, and how long they take for a message: longer than SWEEP waits.
 SLOW = 0.06
 SLOW_SECONDS = 480.0
-# The share of runs at whose end every publisher posts once more; that takes as long as all other
-# checks together.
+# The share of runs at whose end every publisher posts again: as long as all other checks together.
 LAST_POSTS = 0.5
-# The share of runs in which users change their mind faster than clocks agree and messages arrive.
+# The share of runs in which users change their mind faster than clock skews and messages.
 HASTY = 0.3
 # The share of runs in which an operator abandons deliveries.
 ENDED_BY_HAND = 0.15
@@ -77,12 +75,12 @@ BACKFILLS = (0, 2, 5)
 PUBLISHES_PER_MINUTE = (Settings.publishes_per_minute,) * 3 + (2,)
 # How many followers PLAN reads before it estimates: less and more than a segment has, which is 4.
 SAMPLES = (2, 4, 4, 6)
-# How long it may write by itself: in some runs, less than a few calls take.
+# How long PLAN may write itself: in some runs, less than a few calls take.
 ONE_HOP_SECONDS = (plan.ONE_HOP_SECONDS, plan.ONE_HOP_SECONDS, 0.02)
 # How far the clock of API Gateway, which stamps requests, is ahead of that of SQS.
 DOOR_SKEWS_MS = (0, -250, 250)
-# The share of hasty runs in which messages are often copied, and how often: only the copy of a
-# message that was undone meanwhile shows whether it is known to be late.
+# The share of hasty runs in which messages are often copied, and how often: only copies of undone
+# messages show whether the product recognizes them as late.
 OFTEN_COPIED, COPIED = 0.5, 0.3
 # After how many seconds the copy of a message comes, in a hasty run.
 COPY_SECONDS = (0.0, 0.1, 1.0, 10.0)
@@ -98,18 +96,18 @@ class World:
     history: History = field(default_factory=History)
     noise: set[str] = field(default_factory=set)  # bodies that belong in the dead-letter queue
     retention_days: int = Settings.retention_days
-    longest_retention_days: int = 0  # that it ever was, as its operators say at each deploy
+    longest_retention_days: int = 0  # the longest so far, as operators give it at each deploy
     may_be_busy: bool = True
-    watch: Watch | None = None  # CloudWatch, in kinds that are watched
-    story: str = ""  # what a steady world tells
+    watch: Watch | None = None  # CloudWatch, in kinds with alarms
+    story: str = ""  # of a steady world
     troubles: list[Trouble] = field(default_factory=list)  # that last for minutes or hours
 
     def __post_init__(self) -> None:
-        # Turn, seconds, task, what and detail: made into text only where somebody reads it.
+        # Turn, seconds, task, what and detail; formatted only when read.
         self._notes: deque[tuple[int, float, str, str, object]] = deque(maxlen=TRACE_LINES)
-        self._clients = 0  # that act
+        self._clients = 0  # that are active
         self.random = Random(self.seed)
-        # From another generator, so that the runs of a seed differ in nothing else.
+        # From a separate generator, so that the runs of a seed differ in nothing else.
         self.transport = self.transport or Random(f"{self.seed}").choice(names.TRANSPORTS)
         self.faults = Faults(
             Random(self.seed + 1),
@@ -133,27 +131,27 @@ class World:
         self.scheduler.sources.append(self.triggers)
         # In some runs DELIVER has hardly more time than it needs to hand back.
         self.time_pressure = self.random.choice((1.0, 1.0, 0.354, 0.3515))
-        # In some, followers come faster than a write shard takes them.
+        # In some runs, followers come faster than a write shard takes them.
         self.is_crowded = self.random.random() < CROWDED
         if self.is_crowded:
             self.meter.throttle = crowd(self.clock, self.random)
-        # In some, each worker may write only a few entries a second, or retry only a few.
+        # In some runs, each worker may write only a few entries a second, or retry only a few.
         self.worker_rate = self.random.choice((10_000.0, 10_000.0, 20.0, 2.0))
         self.retry_entries = self.random.choice((1_600, 1_600, 4))
-        # From another generator too, so that all other runs stay as they were.
+        # From a separate generator, so that other runs stay as they were.
         self.hasty = Random(f"{self.seed} hasty")
         self.is_hasty = self.hasty.random() < HASTY
         self.door_skew_ms = self.hasty.choice(DOOR_SKEWS_MS) if self.is_hasty else 0
         if self.is_hasty and self.hasty.random() < OFTEN_COPIED:
             self.faults.rates["duplicated"] = COPIED
-        # In some, a person ends deliveries; with the ids, whether it surely was done.
+        # In some runs, a person ends deliveries; by id, whether that was surely done.
         self.ended_by_hand = Random(f"{self.seed} by hand")
         self.is_ended_by_hand = self.ended_by_hand.random() < ENDED_BY_HAND
         self.abandoned: dict[str, bool] = {}
         self.letters = Letters(self)
         self.damage = Damage()
         self.has_operators = False
-        # Some have room for few marks, so that readers come to the bounds.
+        # In some runs, there is room for few marks, so that readers reach the bounds.
         marked = Random(f"{self.seed} marks")
         self.max_hidden = marked.choice(MAX_HIDDEN)
         self.max_muted = marked.choice(MAX_MUTED)
@@ -164,27 +162,27 @@ class World:
         one_hop = Random(f"{self.seed} one hop")
         self.sample_edges = one_hop.choice(SAMPLES)
         self.one_hop_seconds = one_hop.choice(ONE_HOP_SECONDS)
-        # As the product has them, but in worlds of another kind.
+        # The product's values; some kinds of worlds change them.
         self.longest_wait_seconds, self.max_hops = LONGEST_WAIT_SECONDS, MAX_HOPS
-        self.was_sent_again = False  # by an operator, after all that was broken was mended
+        self.was_sent_again = False  # by an operator, after everything was repaired
         self.reached = Reached(self)
-        # What the doctor has found last, and first in the calm.
+        # The doctor's last report, and its first in the calm.
         self.examined = self.first_examination = Report()
         self.queue_tags: dict[str, dict[str, str]] = {}  # by URL
         self.observer = Observer(self)
-        # From a generator of its own, so that the runs of a seed differ in nothing else.
+        # From a separate generator, so that the runs of a seed differ in nothing else.
         random = Random(f"{self.seed} around")
         self.is_busy = random.random() < BUSY and self.may_be_busy
-        # In some runs a lane takes so long for each message that the others seem silent.
+        # In some runs, a lane takes so long for each message that waiting fan-outs seem silent.
         self.triggers.seconds_a_message = SLOW_SECONDS if random.random() < SLOW else 0.0
         self.has_last_posts = random.random() < LAST_POSTS
         # In half of the runs Lambda stops the monotonic clock of an environment that is idle.
         self.stops_idle_clocks = Random(f"{self.seed} idle").random() < 0.5
-        # None, but in worlds that begin with some.
+        # None, except in worlds with channels.
         self.channels = ObservedChannels(Random(f"{self.seed} containers"))
 
     def _create_tables(self) -> None:
-        # In some runs what a post's index shows is younger.
+        # In some runs, indexes lag less.
         self.max_index_lag = Random(f"{self.seed} lags").choice(MAX_INDEX_LAGS)
         lags = (0.0, 0.0, 0.1, 5.0)
         hooks = Hooks(
@@ -202,7 +200,7 @@ class World:
     def _appear(self, steps: list[Callable[[], None]]) -> None:
         """Let the items of a transaction appear in any order, perhaps with gaps between them.
 
-        Its call is answered after the last one (`clients.call`); it goes on if its caller dies.
+        The call is answered after the last one (`clients.call`); it continues if its caller dies.
         """
         gaps = self.faults.gaps(len(steps))
         if not any(gaps):
@@ -246,7 +244,7 @@ class World:
         self.history.ended(message, how, self.clock.now_ms(), work)
 
     def door_ms(self) -> int:
-        """The time with which API Gateway stamps a request."""
+        """API Gateway's time stamp of a request."""
         return self.clock.now_ms() + self.door_skew_ms
 
     def client(self, service: str) -> Any:
@@ -261,14 +259,14 @@ class World:
 
     @property
     def trace(self) -> list[str]:
-        """The last lines of what was noted."""
+        """The last lines of the notes."""
         return [
             f"{turn:6d} {seconds:10.3f} {task:24s} {what} {detail}"
             for turn, seconds, task, what, detail in self._notes
         ]
 
     def run(self, workload: Callable[[World], None]) -> None:
-        """Start the clients of a workload under faults; then go on without, until quiescence."""
+        """Start the clients of a workload under faults; then run without, until quiescence."""
         running.world = self
         lambdas().restart()
         try:
@@ -281,7 +279,7 @@ class World:
             del running.world
 
     def go_on(self, act: Callable[[], object]) -> None:
-        """Have a client act after a run that has come to rest, in environments that are warm."""
+        """Have a client act after a finished run, in warm environments."""
         running.world = self
         try:
             self.start_client("afterwards", act)
@@ -290,7 +288,7 @@ class World:
             del running.world
 
     def start_client(self, name: str, act: Callable[[], object]) -> None:
-        """Start a client; the faults go on until all clients have ended."""
+        """Start a client; faults last until all clients have ended."""
 
         def act_and_end() -> None:
             try:
@@ -336,7 +334,7 @@ class World:
         return item_to_wire(row.item) if row is not None else {}
 
     def edges(self) -> set[tuple[str, str]]:
-        """The user and the publisher of each edge, at whatever level it lies."""
+        """The user and the publisher of each edge, at any level."""
         return {pair_of(row) for row in self.rows(names.FOLLOWERS)}
 
     def dead_letters(self) -> list[tuple[names.Queue, Message]]:

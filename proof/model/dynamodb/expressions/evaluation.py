@@ -1,4 +1,4 @@
-"""Conditions and projections evaluated, and the checks that DynamoDB makes of a whole request.
+"""Evaluates conditions and projections, and checks all expressions of a request.
 
 An expression is parsed once for each text and set of names.
 """
@@ -27,7 +27,7 @@ from proof.model.errors import Invalid
 
 Values = Mapping[str, Value]
 Parsed = TypeVar("Parsed")
-# A program has few texts; its calls differ in the placeholders.
+# A program has few texts; its calls differ only in the values.
 CACHED = 4096
 TYPES = {"S", "N", "B", "SS", "NS", "BS", "M", "L", "NULL", "BOOL"}
 ORDERED = {"S", "N", "B"}
@@ -116,7 +116,7 @@ def _check_placeholders(kind: str, sign: str, given: tuple[str, ...]) -> None:
 def _parsed(
     rule: Callable[[Parser], Any], kind: str, text: str, names: tuple[tuple[str, str], ...]
 ) -> tuple[Any, frozenset[str], frozenset[str]]:
-    """What the text says by a rule of the grammar, and the names and values that it uses."""
+    """The syntax tree of a text by a grammar rule, and the names and values that it uses."""
     parser = Parser(kind, text, dict(names))
     return rule(parser), frozenset(parser.used_names), frozenset(parser.used_values)
 
@@ -137,13 +137,13 @@ def find(item: Item, path: Path) -> Value | None:
 
 
 def project(item: Item, paths: Iterable[Path]) -> Item:
-    """The part of an item that lies at the paths; a list keeps the chosen elements without gaps."""
+    """The parts of an item at the paths; lists keep the chosen elements without gaps."""
     kept: Item = _pruned(item, [path.parts for path in paths])
     return kept
 
 
 def _pruned(content: Any, paths: list[tuple[str | int, ...]]) -> Any:
-    """The part of a map's or list's content that lies at the paths below it."""
+    """The parts of a map or list at the paths below it."""
     below: dict[str | int, list[tuple[str | int, ...]]] = {}
     for head, *rest in paths:
         below.setdefault(head, []).append(tuple(rest))
@@ -176,9 +176,7 @@ def holds(condition: Condition | None, item: Item, values: Values) -> bool:
             return _predicate(function, [_value(each, item, values) for each in operands])
         case Comparison(operator, left, right):
             return compare(
-                operator,
-                _value(left, item, values),
-                [_value(each, item, values) for each in right],
+                operator, _value(left, item, values), [_value(each, item, values) for each in right]
             )
 
 
@@ -236,7 +234,7 @@ def _value(operand: Operand, item: Item, values: Values) -> Value | None:
 
 
 def _check(condition: Condition, values: Values, kind: str) -> None:
-    """Refuse a condition whose values have types that are wrong whatever the item."""
+    """Refuse a condition whose values have wrong types for any item."""
     match condition:
         case Logic(_, parts):
             for part in parts:

@@ -1,4 +1,4 @@
-"""Update expressions: the old image of an item and the actions in, the new image out.
+"""Applies update expressions to the old image of an item.
 
 Source: "Update expressions" of the Developer Guide. Every operand is read from the old image.
 """
@@ -16,7 +16,7 @@ from proof.model.errors import Invalid
 
 
 def check_update(actions: Sequence[Action], values: Values, keys: Collection[str]) -> None:
-    """Refuse an update of a key, and values that no item makes right for their clause."""
+    """Refuse updates of keys, and values with wrong types for their clause."""
     for action in actions:
         name = action.path.parts[0]
         if name in keys:
@@ -63,7 +63,7 @@ def apply(actions: Sequence[Action], old: Item, values: Values) -> Item:
                     _put(new, action.path, changed)
                 elif find(old, action.path) is not None:
                     _remove(new, action.path)
-    # A list's elements are named by their old places, so the last is removed first.
+    # Paths name list elements by their old indexes, so the last is removed first.
     for action in sorted(later, key=lambda each: _place(each.path), reverse=True):
         _remove(new, action.path)
     return new
@@ -111,7 +111,7 @@ def _added(old: Value | None, value: Value) -> Value:
 
 
 def _deleted(old: Value | None, value: Value) -> Value | None:
-    """What is left of the set; None if nothing is, because DynamoDB has no empty set."""
+    """The rest of the set; None if it would be empty, because DynamoDB has no empty set."""
     if old is None:
         return None
     if old[0] != value[0]:
@@ -127,7 +127,7 @@ def _put(item: Item, path: Path, value: Value) -> None:
         if last < len(holder):
             holder[last] = value
         else:
-            holder.append(value)  # DynamoDB appends what is set beyond the end
+            holder.append(value)  # DynamoDB appends elements beyond the end
     else:
         holder[last] = value
     _close(item, path, holder)
@@ -157,7 +157,7 @@ def _holder(item: Item, path: Path) -> tuple[Any, str | int]:
 
 
 def _close(item: Item, path: Path, holder: Any) -> None:
-    """Put the changed holder into copies of all that holds it: images never change."""
+    """Put the changed holder into copies of its ancestors: images never change."""
     if len(path.parts) == 1:
         return
     content = ("M", holder) if isinstance(holder, dict) else ("L", tuple(holder))

@@ -1,4 +1,4 @@
-"""How far readers have read, and how much they are told is unread."""
+"""Checks of read markers and of counts of unread entries."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from proof.simulation.checks.evidence import ROUNDING_MS, Evidence
 from proof.simulation.checks.reading.shown_publishers import due_entries, is_excused, is_hidden
 from proof.simulation.clients.readers import Marking, UnreadAnswer
 
-# The most that an answer counts.
+# An answer counts at most this many.
 MOST_UNREAD = 100
 
 
 def markers_only_move_up(found: Evidence) -> Iterator[str]:
-    """What is told is not below anything that was told or granted before, and was asked for."""
-    _ = found.seen  # what is read after the run counts too
+    """An answered marker was requested, and is not below an earlier answer or granted move."""
+    _ = found.seen  # reads after the run count, too
     for user, markings in _by_user(found):
         for each in markings:
             if each.told is None:
@@ -33,7 +33,7 @@ def markers_only_move_up(found: Evidence) -> Iterator[str]:
 
 
 def what_is_unread_is_counted(found: Evidence) -> Iterator[str]:
-    """Entries above the marker, of publishers followed and not muted; exact in a calm moment."""
+    """Counts include entries above the marker of followed, unmuted publishers, exactly if calm."""
     for user, (unread, marker, keys) in found.seen.unread.items():
         above = sum(key > marker for key in keys)
         if (unread.count, unread.has_more) != (min(above, MOST_UNREAD), above > MOST_UNREAD):
@@ -55,12 +55,12 @@ def _user(marking: Marking) -> str:
 
 
 def _least(found: Evidence, marking: Marking) -> str:
-    """The lowest marker that a request may leave: what it asked for, but not beyond its time."""
+    """The lowest marker that a request may leave: the requested one, but not beyond its time."""
     return min(marking.asked, times.to_text(int(marking.begun_ms - found.skew_ms - ROUNDING_MS)))
 
 
 def _may_be(found: Evidence, told: str, marking: Marking) -> bool:
-    """Whether a marker may come from a request, which is not heeded beyond its own time."""
+    """Whether a marker may come from a request, which does not count beyond its own time."""
     if told == marking.asked:
         return True
     at_ms, margin = times.to_ms(split_sort_key(told)[0]), found.skew_ms + ROUNDING_MS
@@ -69,7 +69,7 @@ def _may_be(found: Evidence, told: str, marking: Marking) -> bool:
 
 
 def _bounds(found: Evidence, unread: UnreadAnswer) -> tuple[int, int]:
-    """How many may have been unread while that was asked."""
+    """How many entries may have been unread during the request: least and most."""
     markings = [each for each in found.history.readers.markings if each.user == unread.user]
     lowest = max(
         (each.told for each in markings if each.told and each.ended_ms < unread.begun_ms),

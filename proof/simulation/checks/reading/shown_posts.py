@@ -1,4 +1,4 @@
-"""Which posts readers are shown: each once, in order, as it was sent, and not once retracted."""
+"""Checks of shown posts: each once, in order, as sent, and not after a retraction."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from fanfold.ids import split_sort_key
 from proof.simulation.checks.evidence import Evidence, Publish
 from proof.simulation.clients.history import Page
 
-# For so long after its retraction was answered, a post may be shown (docs/api.md).
+# This long after the answer to its retraction, a post may be shown (docs/api.md).
 GONE_SECONDS = 5
 
 
 def _readings(found: Evidence) -> list[list[Page]]:
-    """The pages of all who have read, during the run and after it."""
-    _ = found.seen  # those after the run are asked for too
+    """The pages of all readings, during the run and after it."""
+    _ = found.seen  # also reads after the run
     return found.history.readings
 
 
 def every_reading_shows_what_it_should(found: Evidence) -> Iterator[str]:
-    """During the run too: each post is shown once, newest first, and no more once it is retracted.
+    """At any time, each post is shown once, newest first, and not after its retraction.
 
-    Each is one of the reader's own entries, or of a channel that the reader may follow.
+    Each is in the reader's timeline, or in a channel that the reader may follow.
     """
     gone_ms: dict[str, float] = {}
     for each in found.history.of("retract"):
@@ -52,7 +52,7 @@ def every_reading_shows_what_it_should(found: Evidence) -> Iterator[str]:
 
 
 def timelines_show_what_they_should(found: Evidence) -> Iterator[str]:
-    """When the run is over, all entries of followed publishers are shown, if not retracted."""
+    """After the run, all entries of followed publishers are shown, unless retracted."""
     history = found.history
     gone = {each.subject for each in history.of("retract") if each.status == 204}
     gone |= found.world.observer.retracted.keys()
@@ -76,7 +76,7 @@ def timelines_show_what_they_should(found: Evidence) -> Iterator[str]:
 
 
 def posts_are_shown_as_they_were_sent(found: Evidence) -> Iterator[str]:
-    """Body, publisher and time of what readers see are those that the publisher sent."""
+    """Shown posts have the body, publisher and time that the publisher sent."""
     shown = (
         (page.user, entry) for pages in _readings(found) for page in pages for entry in page.entries
     )
@@ -97,8 +97,8 @@ def _wrong(found: Evidence, entry: dict[str, Any], publish: Publish) -> Iterator
         each.content for each in accepted or publish.operations
     ]:
         yield "body"
-    # But for a time that was sent, it is that of the acceptance; of a retracted post its publisher
-    # was perhaps never told it.
+    # Unless a time was sent, it is the time of acceptance, which the publisher of a retracted post
+    # may never have been told.
     at, told = entry["published_at"], publish.accepted_at()
     given = found.history.given_times.get(publish.ref_id)
     if at != given if given else at not in told if told else not publish.tries_at(at):

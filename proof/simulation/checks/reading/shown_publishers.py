@@ -1,8 +1,8 @@
-"""Whose posts readers are shown, by what they asked for and were answered alone.
+"""Checks whose posts readers are shown, by requests and answers alone.
 
-At one moment while a page is answered, it shows all that is there of each publisher, or nothing:
-all of those who are followed and not muted then. So each page is a sighting of these relations, and
-some order of the requests has to explain all of them.
+A page shows the state of one moment during its request: all entries of publishers who are followed
+and not muted, and none of others. So each page is a sighting of these relations, and some order of
+the requests must explain all sightings.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from proof.simulation.clients.reader_requests import TOO_MANY, is_overtaken
 from proof.simulation.clients.readers import FOLLOWING, MUTED
 from proof.simulation.oracle.follows import Asked, Sighting, contradictions, surely
 
-# After it, an entry is shown: the longest lag of reads, and how long a post that was not found yet
-# is remembered as missing.
+# After this time, an entry is shown: the longest lag of reads, and how long a post is cached as
+# missing.
 LAG_MS = 5_000 + 5_000
 
 
 @dataclass
 class _Seen:
-    """What is seen of the follows of all users, and of their mutes."""
+    """Observations of the follows and mutes of all users."""
 
     follows: dict[Pair, list[Sighting]] = field(default_factory=lambda: defaultdict(list))
     mutes: dict[Pair, list[Sighting]] = field(default_factory=lambda: defaultdict(list))
 
 
 def readers_are_shown_whom_they_follow(found: Evidence) -> Iterator[str]:
-    """All of publishers followed and not muted, nothing of others: in each page, and each list."""
-    _ = found.seen  # what is read after the run counts too
+    """Each page shows all of followed, unmuted publishers, and nothing of others; lists agree."""
+    _ = found.seen  # reads after the run count, too
     seen = _Seen()
     _look_at_lists(found, seen)
     yield from _look_at_pages(found, seen)
@@ -49,8 +49,8 @@ def readers_are_shown_whom_they_follow(found: Evidence) -> Iterator[str]:
 
 
 def mutes_are_bounded(found: Evidence) -> Iterator[str]:
-    """A mute is refused only if as many others may be muted as there is room for, never more."""
-    _ = found.seen  # what is read after the run counts too
+    """A mute is refused only if the limit of mutes may have been reached; never above it."""
+    _ = found.seen  # reads after the run count, too
     most, readers = found.world.max_muted, found.history.readers
     for each in readers.listings:
         if each.name == MUTED and len(each.publishers) > most:
@@ -70,14 +70,14 @@ def mutes_are_bounded(found: Evidence) -> Iterator[str]:
 
 
 def follow_requests(found: Evidence, pair: Pair) -> list[Asked]:
-    """The requests to follow and unfollow; readers heed a change at once, and deliveries later."""
+    """The requests to follow and unfollow, as reads see them: before deliveries do."""
     relation = found.history.relations.get(pair)
     requests = relation.requests if relation else []
     return [replace(request, seen_by=math.nan) for request in requests]
 
 
 def is_hidden(found: Evidence, pair: Pair, begun_ms: float, ended_ms: float) -> bool | None:
-    """Whether a publisher is surely hidden throughout an interval; false: surely not; else None."""
+    """Whether a publisher is surely hidden throughout an interval; False if surely not; or None."""
     mutes = found.history.readers.mutes.get(pair, [])
     is_muted = surely(mutes, begun_ms, ended_ms, skew_ms=0) if mutes else False
     requests = follow_requests(found, pair)
@@ -88,14 +88,14 @@ def is_hidden(found: Evidence, pair: Pair, begun_ms: float, ended_ms: float) -> 
 
 
 def is_excused(found: Evidence, pair: Pair) -> bool:
-    """Whether an accident or a restore changed what is shown: edges without a follow, or marks."""
+    """Whether an accident or a restore changed edges or marks, and so what is shown."""
     damage = found.world.damage
     was_touched = damage.touches(pair, -math.inf, math.inf)
     return was_touched or pair in damage.undone or pair[0] in damage.unmarked
 
 
 def due_entries(found: Evidence, user: str) -> list[tuple[str, str, float]]:
-    """Sort key, publisher and time of each entry that is there to stay, from when it is shown."""
+    """Sort key and publisher of each lasting entry, and the time from which it must show."""
     return [
         (each.sort_key, each.publisher, each.must_ms + LAG_MS)
         for each in found.landed.get(user, ())
@@ -136,7 +136,7 @@ def _look_at_pages(found: Evidence, seen: _Seen) -> Iterator[str]:
 
 
 def _left_out(page: Page, due: Sequence[tuple[str, str, float]]) -> dict[str, str]:
-    """An entry that is there and is not on a page, by its publisher."""
+    """By publisher: an entry that exists and is missing on the page."""
     keys = {sort_key(each["published_at"], each["ref_id"]) for each in page.entries}
     return {
         publisher: split_sort_key(key)[1]
@@ -146,7 +146,7 @@ def _left_out(page: Page, due: Sequence[tuple[str, str, float]]) -> dict[str, st
 
 
 def _look(found: Evidence, seen: _Seen, pair: Pair, page: Page, *, is_shown: bool) -> None:
-    """What a page says of a publisher's posts, all of which it shows, or none."""
+    """Note what a page says about a publisher: it shows all posts, or none."""
     span, what = (page.begun_ms, page.ended_ms), "a page"
     mutes = found.history.readers.mutes.get(pair)
     if is_shown:

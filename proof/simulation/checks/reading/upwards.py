@@ -1,4 +1,4 @@
-"""What readers see who page upwards."""
+"""Checks of readers who page upwards."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from fanfold.ids import sort_key
 from proof.simulation.checks.evidence import Evidence
 from proof.simulation.clients.climbs import Climb
 
-# After it, every read shows what was written: the longest lag of reads in a run.
+# The longest lag of reads in a run.
 LAG_MS = 5_000
 
 
 def readers_who_page_upwards_miss_nothing(found: Evidence) -> Iterator[str]:
-    """What lands above a cursor's low mark is shown to its reader, once; and pages are full.
+    """Entries that land above a cursor's low mark are shown once, on full pages.
 
-    So few posts meet no bound of a page.
+    A run has too few posts to reach a bound of a page.
     """
-    _ = found.seen  # the readers go on until there is no more
+    _ = found.seen  # the readers read on until there is no more
     for climb in found.history.climbs:
         user = climb.user
         for poll in climb.polls:
@@ -52,14 +52,14 @@ def _entries(found: Evidence, climb: Climb) -> Iterator[str]:
     hashes = Counter(map(hashed, keys))
     asked_ms = [poll.begun_ms for poll in climb.polls if poll.after]
     low = _low_mark(climb, sorted(keys, reverse=True))
-    # The mark may rise between two keys of one hash.
+    # The mark may rise between two keys with the same hash.
     are_told_apart = len(hashes) == len(keys)
     for key, ref_id in keys.items():
-        # Two keys of one hash may be shown again; what a restore has lost may come again.
+        # Keys with the same hash may be shown again, and so may entries that a restore lost.
         if hashes[hashed(key)] > 1 or (user, ref_id) in found.world.damage.lost_entries:
             continue
         is_never_hidden = found.history.is_never_hidden(user, landed[key].publisher)
-        # A channel that is hidden for a while is not looked at: it is new when it is shown again.
+        # A hidden channel is not read, so its entries are new when it is shown again.
         may_come_again = ref_id in found.in_channels and not is_never_hidden
         if times[key] > 1 and not may_come_again:
             yield f"{user} pages upwards, and is shown {ref_id} {times[key]} times."
@@ -78,16 +78,16 @@ def _entries(found: Evidence, climb: Climb) -> Iterator[str]:
 
 
 def _followed_ms(found: Evidence, user: str, publisher: str) -> float:
-    """When a user who never unfollows a publisher surely follows it."""
+    """From when on a user who never unfollows surely follows a publisher."""
     requests = found.history.relations[user, publisher].requests
     return min((request.ended for request in requests if request.is_due), default=math.inf)
 
 
 def _low_mark(climb: Climb, keys: Sequence[str]) -> str:
-    """A key below which a reader's cursors may not look, told without them; keys are newest first.
+    """A key below which a reader's cursors may miss late entries; `keys` are newest first.
 
-    The first page begins to remember with its oldest entry, or with the range if it shows it all.
-    Later ones forget what 50 others that were looked at lie above: at most all there ever were.
+    The first page remembers from its oldest entry, or from the start of the range if it shows all.
+    Later pages forget what is below 50 newer keys: here at most all keys that ever existed.
     """
     first = climb.polls[0].page if climb.polls else {"entries": [], "next": None}
     shown = [sort_key(each["published_at"], each["ref_id"]) for each in first["entries"]]
