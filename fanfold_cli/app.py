@@ -18,12 +18,12 @@ START, USE, OPERATE, GROW = "Start", "Use", "Operate", "Grow"
 
 @dataclass(frozen=True)
 class Entry:
-    """A command as the list of commands shows it: nothing is imported for that."""
+    """A command in the list of commands; its module is imported only when it is called."""
 
     name: str
     panel: str
-    summary: str  # the first words of its own help
-    module: str = ""  # if it is not named like the command
+    summary: str  # the first sentence of its own help
+    module: str = ""  # if its name is not the command's
     package: str = "commands"
 
     @cache  # noqa: B019 - the entries live as long as the process
@@ -71,7 +71,7 @@ ENTRIES = {
 
 
 class Commands(TyperGroup):
-    """Lists the entries, loads the one that is called, and says in plain words what is wrong."""
+    """Lists the entries, loads the one that is called, and reports wrong usage in plain words."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -125,8 +125,7 @@ def _version(is_asked: bool) -> None:
 @app.callback()
 def fanfold(
     _: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Use and operate a Fanfold stack, on AWS or on the local engine."""

@@ -1,4 +1,4 @@
-"""Clients of AWS or of a local engine: region, credentials, timeouts; slow calls say their name."""
+"""Clients of AWS or of a local engine: region, credentials, timeouts, notices of slow calls."""
 
 import os
 from contextlib import suppress
@@ -17,12 +17,12 @@ from fanfold_cli.progress import waiting_for
 from fanfold_cli.terminal import ExpectedError, failing_with
 
 LOCAL_REGION = "us-east-1"
-# The account id of the engine for an access key that is not an account id itself.
+# The engine uses this account id unless the access key is itself an account id.
 LOCAL_ACCOUNT = "000000000000"
-# The engine asks for the id of a key, and verifies no signature.
+# The engine checks the access key id, but no signature.
 LOCAL_SECRET = "test"
 
-# Botocore's own default retries for many seconds; an operator should see a failure soon.
+# By default, botocore retries for many seconds; an operator should see a failure soon.
 ATTEMPTS = 3
 READ_SECONDS = 65
 CONFIG = Config(connect_timeout=5, max_pool_connections=32)
@@ -32,7 +32,7 @@ LOCAL_CONFIG = CONFIG.merge(Config(proxies={}))
 
 @dataclass(frozen=True)
 class LocalEndpoint:
-    """Where a local engine answers, and the access key id without which it refuses."""
+    """The address of a local engine, and the access key id that it requires."""
 
     url: str
     access_key: str
@@ -68,10 +68,10 @@ def client(
 
 
 def check_credentials() -> None:
-    """Raise `ExpectedError` if there are no credentials of AWS in the environment or a profile.
+    """Raise `ExpectedError` if neither the environment nor a profile has AWS credentials.
 
-    Afterwards no call asks for any: a role with MFA asks for its code here, before a notice that
-    somebody waits could hide the question.
+    A role with MFA asks for its code here, before a progress notice could hide the question. Later
+    calls do not ask.
     """
     credentials = _session().get_credentials()
     if credentials is None:
@@ -85,9 +85,9 @@ def check_credentials() -> None:
 
 
 class _RoleCache(JSONFileCache):
-    """What roles have given, where the AWS CLI keeps it too: one code of MFA serves an hour.
+    """Credentials of roles, in the AWS CLI's cache: one MFA code lasts an hour.
 
-    So the console's commands, which are processes of their own, need none.
+    The commands that the console starts use the same cache, so they need no code.
     """
 
     def __init__(self) -> None:
@@ -95,12 +95,12 @@ class _RoleCache(JSONFileCache):
         super().__init__(os.path.expanduser("~/.aws/cli/cache"))  # noqa: PTH111
 
     def __setitem__(self, key: str, value: Any) -> None:
-        with suppress(OSError):  # without a place to keep them, each process asks
+        with suppress(OSError):  # if they cannot be stored, each process asks
             super().__setitem__(key, value)
 
 
 class _Telling:
-    """A client whose slow calls say what they are."""
+    """Makes a client say which call it waits for, if the call is slow."""
 
     def _make_api_call(self, operation: str, parameters: Any) -> Any:
         service = self.meta.service_model.service_id  # type: ignore[attr-defined]
@@ -122,7 +122,7 @@ def _session() -> boto3.Session:
 
 
 def own_session() -> boto3.Session:
-    """A session of the user's environment and profile; raises `ExpectedError`."""
+    """A session with the user's environment and profile; raises `ExpectedError`."""
     own = botocore.session.Session()
     try:
         roles: Any = own.get_component("credential_provider").get_provider("assume-role")

@@ -1,4 +1,4 @@
-"""Bars and spinners on a terminal, drawn by rich; imported only where something is drawn."""
+"""Bars and spinners on a terminal, drawn by rich; imported only when something is drawn."""
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,7 +17,7 @@ from rich.text import Text
 
 from fanfold_cli.progress import unit_of
 
-# A rate over less would be that of the clock.
+# A rate over a shorter time would be too inexact.
 MEASURED_SECONDS = 1.0
 
 # Narrower terminals get a short bar and no elapsed time.
@@ -31,7 +31,7 @@ def is_terminal() -> bool:
 
 
 class _Rate(ProgressColumn):
-    """Units a second: over the last half minute, and over the whole time once it is finished."""
+    """Units a second: over the last half minute, or over the whole time at the end."""
 
     def render(self, task: Task) -> Text:
         if (task.elapsed or 0.0) < MEASURED_SECONDS:
@@ -41,7 +41,7 @@ class _Rate(ProgressColumn):
 
 
 class _Unit(ProgressColumn):
-    """What is counted: `1/1 edge`, `1/2 edges`."""
+    """The unit: `1/1 edge`, `1/2 edges`."""
 
     def __init__(self, unit: str) -> None:
         self._unit = unit
@@ -52,7 +52,7 @@ class _Unit(ProgressColumn):
 
 
 def spinner(what: str) -> Progress:
-    """A spinner that goes once it has ended; not started yet."""
+    """A spinner that disappears at its end; not started yet."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     made = Progress(*columns, console=Console(stderr=True), transient=True)
     made.add_task(escape(what))
@@ -60,7 +60,7 @@ def spinner(what: str) -> Progress:
 
 
 def bar(unit: str) -> Progress:
-    """A bar that counts units, a plural; not started yet, and without a task."""
+    """A bar that counts `unit`, a plural; not started yet, and without a task."""
     console = Console(stderr=True)
     is_wide = console.width >= WIDE
     elapsed = (TimeElapsedColumn(), TextColumn("elapsed,")) if is_wide else ()

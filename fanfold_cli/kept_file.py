@@ -1,4 +1,4 @@
-"""Files that keep what a command takes away: one JSON object a line, on the disk before it goes."""
+"""Files of what a command removes: one JSON object a line, on disk before the removal."""
 
 import json
 import os
@@ -10,21 +10,20 @@ from typing import Any
 from fanfold import clock, times
 from fanfold_cli.terminal import ExpectedError
 
-# What users wrote, and whom they follow.
+# The files hold posts and follows of users.
 OWNER_ONLY = 0o600
-# The field of each line that names the stack, as the questions do: what one stack lost is no other
-# one's.
+# The field that names the stack, as questions do: a line must not go back to another stack.
 STACK = "stack"
 
 
 def default_path(what: str) -> Path:
-    """A name that the next second does not use again, in the working directory."""
+    """A file in the working directory; its name has the time in seconds."""
     now = times.to_text(clock.now_ms()).partition(".")[0]
     return Path(f"{what}-{now.replace(':', '')}Z.jsonl")
 
 
 def refuse_existing(path: Path) -> None:
-    """Raise `ExpectedError` early, before anybody is asked."""
+    """Raise `ExpectedError` early, before any question."""
     if os.path.lexists(path):
         raise ExpectedError(
             f"{path} exists already and is never overwritten, so nothing was changed; name another "
@@ -34,10 +33,10 @@ def refuse_existing(path: Path) -> None:
 
 @contextmanager
 def writing(path: Path, *, place: str) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """A new file, and what writes a line to it; raises `ExpectedError`.
+    """Create a file and yield a function that writes a line to it; raises `ExpectedError`.
 
-    Once the block has ended, file and folder entry survive a crash of this machine. If the block
-    fails or has written nothing, there is no file.
+    When the block has ended, the file survives a crash of this machine. If the block fails or
+    writes nothing, there is no file.
     """
     refuse_existing(path)
     with _telling(path):
@@ -69,7 +68,7 @@ def writing(path: Path, *, place: str) -> Iterator[Callable[[Mapping[str, Any]],
 def refuse_another_stack(
     content: Mapping[str, Any], *, place: str, where: str, undone: str
 ) -> None:
-    """Raise `ExpectedError`, which says what is `undone`, if a line is of another stack."""
+    """Raise `ExpectedError`, which contains `undone`, if a line is of another stack."""
     if content[STACK] != place:
         raise ExpectedError(
             f"{where}: it was written of {content[STACK]}, and this is {place}. {undone}: "
@@ -89,7 +88,7 @@ def _telling(path: Path) -> Iterator[None]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Without it, a crash of the machine could lose the name of a file that is on the disk."""
+    """Sync the folder entry, or a crash could lose the name of a file that is on disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

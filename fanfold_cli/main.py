@@ -1,4 +1,4 @@
-"""The `fanfold` command: its version at once, and the one place that reports expected failures."""
+"""The `fanfold` command: prints its version quickly, and reports all expected failures."""
 
 import errno
 import io
@@ -8,9 +8,9 @@ import sys
 from importlib.metadata import version
 from typing import NoReturn
 
-# What a write to stdout may fail with: a full disk, a terminal that has gone, a closed descriptor.
+# Errors of writes to stdout: a full disk, a closed terminal, a closed descriptor.
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
-# What shells say of a program that SIGPIPE has ended: its reader has gone, as in `| head`.
+# The exit code of a program that SIGPIPE ended, because its reader is gone, as in `| head`.
 UNREAD = 128 + signal.SIGPIPE
 
 
@@ -19,12 +19,12 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"{version_line()}\n")
         return
-    # Here, because whoever asks for the version need not wait for the command line.
+    # Imported here, so that --version does not wait for it.
     from fanfold_cli.app import app
     from fanfold_cli.terminal import ExpectedError, say
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A terminal of another encoding, such as Latin-1, shows what it lacks by its number.
+        # A terminal with another encoding, such as Latin-1, shows other characters as escapes.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
@@ -35,7 +35,7 @@ def main() -> None:
     except BrokenPipeError:
         _end_unread()
     except SystemExit as end:
-        # Typer and Rich say by a 1 that a reader has gone.
+        # Typer and Rich exit with 1 if the reader is gone.
         if isinstance(end.__context__, BrokenPipeError):
             _end_unread()
         raise
@@ -51,13 +51,13 @@ def main() -> None:
 
 
 def _end_unread() -> NoReturn:
-    """End without an answer that was read: a failure, unless only help was asked for."""
+    """Exit after the reader has gone: a failure, except for --help."""
     _write_no_more()
     sys.exit(0 if {"--help", "-h"} & set(sys.argv) else UNREAD)
 
 
 def _write_no_more() -> None:
-    # Or the interpreter would try, and fail, once more at its end.
+    # Otherwise the interpreter would fail again when it flushes at its end.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 

@@ -56,5 +56,5 @@ def checked_id(given: str) -> str:
     except BadInput as error:
         raise WrongValue(error.sentence) from None
     if given in NO_PATH_IDS:
-        raise WrongValue(f"{given!r} cannot be an id here: in an address, it is another place.")
+        raise WrongValue(f"{given!r} cannot be an id here: in a URL, it means a directory.")
     return given

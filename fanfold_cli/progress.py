@@ -1,4 +1,4 @@
-"""What a command shows on stderr while its user waits: a bar, or what it waits for."""
+"""What a command shows on stderr during a wait: a bar, or what it waits for."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from fanfold_cli.terminal import say
 
-# Whoever draws imports rich, a tenth of a second: most commands end before they draw anything.
+# Importing rich takes a tenth of a second, and most commands end before they draw anything.
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-# Nobody wonders about a shorter wait.
+# Shorter waits are not announced.
 PATIENCE_SECONDS = 1.5
 
-# Between two lines about a bar that is not on a terminal.
+# Between two lines of progress, if stderr is not a terminal.
 LINE_SECONDS = 10.0
 
 
@@ -30,20 +30,19 @@ class Bar:
         self.progress.advance(self.task, count)
 
     def reach(self, count: int, *, total: int | None = None) -> None:
-        """Set how many are done in all, and the `total` if it has changed."""
+        """Set how many are done, and the `total` if it has changed."""
         self.progress.update(self.task, completed=count, total=total)
 
 
-# Held while a bar or a wait is shown, or is about to be: what happens within it says nothing more.
+# Held during a bar or a wait: nested ones show nothing.
 _shown = threading.Lock()
 
 
 @contextmanager
 def waiting_for(what: str, *, is_said: bool = False) -> Iterator[None]:
-    """Once the block takes long, say what it waits for: in one line, or by a spinner on a terminal.
+    """If the block takes long, say what it waits for: in a line, or with a spinner on a terminal.
 
-    If it `is_said` already, a terminal gets the spinner and a pipe nothing. Threads beside the main
-    one say nothing: that one waits for them.
+    If it `is_said` already, only a terminal gets the spinner. Only the main thread shows anything.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or not _shown.acquire(blocking=False):
@@ -62,7 +61,7 @@ def waiting_for(what: str, *, is_said: bool = False) -> Iterator[None]:
 
 
 class _Notice:
-    """Shown by a timer's thread and ended by the main one, in either order."""
+    """Shown by a timer's thread and ended by the main thread, in either order."""
 
     def __init__(self, what: str, is_said: bool) -> None:
         self._what, self._is_said = what, is_said
@@ -104,7 +103,7 @@ def progress_bar(what: str, *, total: int | None, unit: str) -> Iterator[Bar]:
 
 
 def unit_of(total: float | None, unit: str) -> str:
-    """The unit, which is a plural, as it agrees with a total."""
+    """The unit, a plural, in the number that agrees with the total."""
     if total != 1:
         return unit
     return f"{unit.removesuffix('ies')}y" if unit.endswith("ies") else unit.removesuffix("s")
@@ -112,7 +111,7 @@ def unit_of(total: float | None, unit: str) -> str:
 
 @contextmanager
 def _lines(progress: Progress, unit: str, *, is_needed: bool) -> Iterator[None]:
-    """Every ten seconds say how far it is: a pipe shows no bar, and silence looks like a hang."""
+    """Print progress every ten seconds: a pipe shows no bar, and silence looks like a hang."""
     ended = threading.Event()
 
     def tell() -> None:

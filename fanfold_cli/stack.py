@@ -18,7 +18,7 @@ from fanfold_cli.local.home import Home
 from fanfold_cli.terminal import ExpectedError, failing_with, say
 from fanfold_cli.users.sign_in import sign_in
 
-# On loopback; a port where nothing listens refuses at once.
+# On loopback, where a closed port refuses immediately.
 LISTEN_SECONDS = 1.0
 
 
@@ -29,14 +29,14 @@ class Deployment:
     region: str
     endpoint: aws.LocalEndpoint | None
     outputs: Mapping[str, str]
-    home: Home | None = field(default=None, kw_only=True)  # of the local engine that it is on
+    home: Home | None = field(default=None, kw_only=True)  # of its local engine
     stack: str = field(default="", kw_only=True)  # on AWS, its name and its account
     account: str = field(default="", kw_only=True)
-    is_protected: bool = field(default=False, kw_only=True)  # from deletion, as `prod` is
+    is_protected: bool = field(default=False, kw_only=True)  # from deletion, like `prod`
 
     @classmethod
     def local(cls, home: Home, alternative: str = "") -> "Deployment":
-        """The stack on the engine of this home; an error advises the `alternative`, too."""
+        """The stack on the engine of this home; an error also suggests the `alternative`."""
         state = home.running()
         if state is None:
             raise ExpectedError(
@@ -51,7 +51,7 @@ class Deployment:
 
     @classmethod
     def on_aws(cls, stack: str) -> "Deployment":
-        """The stack of this name in the account of the user's own credentials."""
+        """The stack of this name in the account of the user's credentials."""
         region = aws_region()
         with failing_with(f"The stack {stack} in {region} cannot be read"):
             cloudformation = aws.client("cloudformation", None, region)
@@ -60,7 +60,7 @@ class Deployment:
             region,
             None,
             outputs_of(found),
-            stack=found["StackName"],  # a stack may be named by its ARN, too
+            stack=found["StackName"],  # `stack` may be an ARN
             account=account_of(found["StackId"]),
             is_protected=found.get("EnableTerminationProtection", False),
         )
@@ -74,9 +74,9 @@ class Deployment:
 
     @classmethod
     def to_change(cls, stack: str | None, home: str | None) -> "Deployment":
-        """The chosen stack, which stderr names first: for a command that changes something there.
+        """The chosen stack, named on stderr: for a command that changes something there.
 
-        A sign-in is a change, too: it makes the user, and sets a new password.
+        A sign-in is a change, too: it creates the user, and sets a new password.
         """
         chosen = cls.choose(stack, home)
         say(f"On {chosen.place}:")
@@ -88,19 +88,19 @@ class Deployment:
 
     @property
     def place(self) -> str:
-        """The stack as every question and every letter file names it."""
+        """The name of the stack in questions and files."""
         if self.is_local:
             return f"the local engine in {(self.home or Home.choose()).path}"
         return place_of(self.stack, self.account, self.region)
 
     def has_ended(self) -> bool:
-        """Whether this is a local engine, and nothing listens at its address any more."""
+        """Whether this is a local engine and nothing listens at its address."""
         if self.endpoint is None:
             return False
         address = urlsplit(self.endpoint.url)
         try:
             socket.create_connection((address.hostname, address.port), LISTEN_SECONDS).close()
-        except OSError as error:  # any other: too busy to answer
+        except OSError as error:  # other errors: it is too busy to answer
             return isinstance(error, ConnectionRefusedError)
         return False
 
@@ -115,7 +115,7 @@ class Deployment:
         return self.output(names.API_URL_OUTPUT).rstrip("/")
 
     def output(self, name: str) -> str:
-        """Raises `ExpectedError` if the stack has no such output."""
+        """The value of an output; raises `ExpectedError` if the stack has none of this name."""
         try:
             return self.outputs[name]
         except KeyError:
@@ -125,23 +125,23 @@ class Deployment:
             ) from None
 
     def settings(self) -> Settings:
-        """The settings that the outputs of the stack contain; the others have their defaults."""
+        """The settings in the outputs of the stack; the others have their defaults."""
         tables = {table.setting: self.output(table.output) for table in names.TABLES}
         queues = {queue.url_setting: self.output(queue.url_output) for queue in names.QUEUES}
         dlqs = {queue.dlq_url_setting: self.output(queue.dlq_url_output) for queue in names.QUEUES}
         return Settings(**tables, **queues, **dlqs)  # type: ignore[arg-type]
 
     def stores(self, settings: Settings | None = None, attempts: int = aws.ATTEMPTS) -> Stores:
-        """The stores of its tables, with other settings than `settings()` if they are given."""
+        """The stores of its tables, with these settings or `settings()`."""
         return Stores(self.client("dynamodb", attempts), settings or self.settings())
 
     def client(self, service: str, attempts: int = aws.ATTEMPTS) -> Any:
         return aws.client(service, self.endpoint, self.region, attempts)
 
     def caller(self) -> str:
-        """Who runs this command: on AWS the end of their ARN, `user/ann`; here, of this machine.
+        """Who runs this command: the end of their ARN, such as `user/ann`, or the local user name.
 
-        Empty if nobody says.
+        Empty if unknown.
         """
         if self.is_local:
             try:
@@ -162,7 +162,7 @@ class Deployment:
         return str(answer["Attributes"]["QueueArn"])
 
     def event_source_mapping(self, queue: names.Queue) -> dict[str, Any]:
-        """The only one of the queue, as ListEventSourceMappings describes it."""
+        """The queue's only mapping, as ListEventSourceMappings describes it."""
         found: list[dict[str, Any]] = self.client("lambda").list_event_source_mappings(
             EventSourceArn=self.queue_arn(queue.url_output)
         )["EventSourceMappings"]
@@ -174,7 +174,7 @@ class Deployment:
         return found[0]
 
     def run_time_settings(self) -> Settings:
-        """The settings of the deployed functions, which include those of the stage."""
+        """The settings of the deployed functions, including those of the stage."""
         function = self.event_source_mapping(names.PUBLISH)["FunctionArn"]
         answer = self.client("lambda").get_function_configuration(FunctionName=function)
         try:
@@ -186,7 +186,7 @@ class Deployment:
             ) from None
 
     def token(self, user: str) -> str:
-        """A fresh access token of the user; `sign_in` says whose password it takes."""
+        """A fresh access token of the user; see `sign_in`."""
         return sign_in(self, user).token
 
     @property
@@ -217,15 +217,15 @@ def aws_region() -> str:
 
 
 def place_of(stack: str, account: str, region: str) -> str:
-    """A stack on AWS as every question and every letter file names it."""
+    """The name of a stack on AWS in questions and files."""
     return f"{stack} (account {account}, {region})"
 
 
 def account_of(arn: str) -> str:
-    """The account that an ARN names."""
+    """The account in an ARN."""
     return arn.split(":")[4]
 
 
 def outputs_of(described: Mapping[str, Any]) -> dict[str, str]:
-    """The outputs of a stack, as the answer of DescribeStacks holds them."""
+    """The outputs of a stack, from an answer of DescribeStacks."""
     return {output["OutputKey"]: output["OutputValue"] for output in described.get("Outputs", [])}

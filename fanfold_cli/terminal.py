@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-# Whoever draws a table imports rich, and whoever calls AWS botocore: `--help` and refusals wait for
-# neither.
+# rich is imported where a table is drawn, and botocore where AWS is called: `--help` and refusals
+# wait for neither.
 if TYPE_CHECKING:
     from rich.table import Table
 
-# Words of some languages, and emoji, need them.
+# Some languages and emoji need them.
 _JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 _SPACES = str.maketrans("\t\n", "  ")
-# Wide enough for the longest output of a stack, the URL of a queue.
+# Wide enough for the longest output of a stack, a queue URL.
 PIPE_COLUMNS = 200
-# Longer ones, such as URLs and ids, are folded: no column may take a terminal for itself.
+# Longer words, such as URLs and ids, are folded, so that no column fills the terminal.
 LONGEST_WORD = 20
-# Smaller amounts are shown as less than this.
+# Smaller amounts are shown as less than this one.
 LEAST_DOLLARS = 0.00001
 # The exit code after Ctrl-C, as shells have it.
 INTERRUPTED = 130
@@ -34,14 +34,14 @@ class ExpectedError(Exception):
 
 
 class WrongValue(ExpectedError):
-    """A value that the user typed cannot be meant, whatever the state of the stack."""
+    """A value that is wrong in any state of the stack."""
 
     exit_code = 2  # as for options that do not exist
 
 
 @contextmanager
 def failing_with(sentence: str | Callable[[], str], *also: type[Exception]) -> Iterator[None]:
-    """Raise errors of AWS, and of the types `also`, as `ExpectedError`: the sentence, the error."""
+    """Raise errors of AWS, and of the types `also`, as `ExpectedError`: `sentence: error`."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     expected: tuple[type[Exception], ...] = (ClientError, BotoCoreError, *also)
@@ -54,7 +54,7 @@ def failing_with(sentence: str | Callable[[], str], *also: type[Exception]) -> I
 
 @contextmanager
 def interrupted_with(sentence: str | Callable[[], str]) -> Iterator[None]:
-    """On Ctrl-C, say what has happened and what to do, and exit."""
+    """On Ctrl-C, say what happened and what to do, and exit."""
     try:
         yield
     except KeyboardInterrupt:
@@ -68,7 +68,7 @@ def say(sentence: str) -> None:
 
 
 def printable(value: object) -> str:
-    """Text of others without what could steer the terminal: controls and changes of direction."""
+    """The text without characters that could steer the terminal: controls, changes of direction."""
     text = str(value).translate(_SPACES)
     return "".join(
         char if char.isprintable() or char in _JOINERS else "\N{REPLACEMENT CHARACTER}"
@@ -77,7 +77,7 @@ def printable(value: object) -> str:
 
 
 def escaped_json(text: str) -> str:
-    """The same JSON, in which what could steer the terminal is escaped."""
+    """The same JSON, with characters that could steer the terminal escaped."""
     return "".join(
         char if char.isprintable() or char in "\r\n\t" else json.dumps(char)[1:-1] for char in text
     )
@@ -89,9 +89,9 @@ def print_json(value: Any) -> None:
 
 
 def print_result(renderable: Any) -> None:
-    """Print text or a table for people; a pipe gets long lines instead of wrapped ones.
+    """Print text or a table for people; in a pipe, lines are long and not wrapped.
 
-    Of a table that is too wide for the terminal, each row is printed as lines of names and values.
+    If a table is too wide for the terminal, each row becomes lines of names and values.
     """
     if isinstance(renderable, str):
         typer.echo(renderable)
@@ -118,9 +118,9 @@ def _print_rows(table: "Table") -> None:
 
 
 def _keep_words_whole(table: "Table", width: int) -> bool:
-    """Let a narrow terminal wrap cells between words; ids, in columns that fold, anywhere.
+    """Let a narrow terminal wrap cells between words, and columns that fold, such as ids, anywhere.
 
-    False if not even the longest words fit beside each other.
+    False if not even the longest words fit side by side.
     """
     least, missing = [], []
     for column in table.columns:
@@ -146,7 +146,7 @@ def _keep_words_whole(table: "Table", width: int) -> bool:
 
 
 def number_table(*columns: str) -> "Table":
-    """Numbers are never cut: without its last digits, a number is wrong."""
+    """A table that never cuts numbers."""
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0))
@@ -164,7 +164,7 @@ def print_values(values: Mapping[str, object]) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in values.items():
-        # `Text` shows brackets as they are; a string would be read as markup.
+        # `Text`, because brackets in a string would be markup.
         table.add_row(name, Text(str(value)))
     print_result(table)
 
@@ -201,9 +201,9 @@ def dollars(amount: float) -> str:
 
 
 def refuse_without_terminal(*, yes: bool, answer: str = "--yes") -> None:
-    """Raise `ExpectedError` if a question could not be asked, and is not answered already.
+    """Raise `ExpectedError` if there is no terminal to ask on, and no `yes`.
 
-    `ask` does the same. Call it before work that is in vain without an answer.
+    `ask` does the same. Call it before work that is useless without an answer.
     """
     if not yes and not has_terminal():
         raise ExpectedError(
@@ -214,15 +214,15 @@ def refuse_without_terminal(*, yes: bool, answer: str = "--yes") -> None:
 def has_terminal() -> bool:
     try:
         return sys.stdin.isatty()
-    except (AttributeError, ValueError):  # without stdin, Python has none, or a closed one
+    except (AttributeError, ValueError):  # stdin is missing or closed
         return False
 
 
 def ask(question: str, *, place: str, yes: bool, answer: str = "--yes") -> None:
     """Raise `ExpectedError` unless the user agrees, or has agreed by `--yes`; Ctrl-C exits.
 
-    The question begins with the `place`, a stack. Only a terminal may answer: a piped "y" was not
-    written for this question.
+    The question begins with the `place`, a stack. Only a terminal may answer, because a piped "y"
+    may be meant for another question.
     """
     if yes:
         return

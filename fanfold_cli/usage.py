@@ -1,4 +1,4 @@
-"""Help and refusals of options in plain words; Typer's own quote the library that reads values."""
+"""Help and usage errors in plain words; Typer's own quote its libraries."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -10,25 +10,22 @@ from typer.core import TyperOption
 
 # What a library sets before the text of an error.
 PREFIX = "Value error, "
-# Typer's sentences about words that it cannot place, and ours. It says itself which --help to ask.
+# Typer's usage errors, and our sentences for them. Typer adds the hint about --help.
 OURS: Final = (
     (r"No such command ('.*?')\.", r"There is no command \1."),
     (r"No such option: (\S+) \(Possible options: (.*)\)", r"There is no option \1; there is \2."),
     (r"No such option: (\S+)", r"There is no option \1."),
     (r"Missing (?:option|argument) '(.*?)'\.", r"\1 is missing: give it too."),
-    (
-        r"Got unexpected extra argument\(s\) \((.*)\)",
-        r"Too many words: leave out \1.",
-    ),
+    (r"Got unexpected extra argument\(s\) \((.*)\)", r"Too many words: leave out \1."),
     (r"Option '(.*)' requires an argument\.", r"\1 needs a value after it."),
     (r"Option '(.*)' does not take a value\.", r"\1 takes no value: leave it out."),
 )
-# What Typer raises about anything that was typed wrong.
+# The base class of Typer's usage errors.
 UsageError: Any = typer.BadParameter.__base__
 
 
 class WrongUsage(typer.BadParameter):
-    """What the user typed cannot be meant; the message is a whole sentence, the exit code 2."""
+    """A usage error whose message is a whole sentence; exit code 2."""
 
     def format_message(self) -> str:
         return self.message
@@ -36,7 +33,7 @@ class WrongUsage(typer.BadParameter):
 
 @contextmanager
 def plain_words() -> Iterator[None]:
-    """Raise what Typer refuses as a `WrongUsage`."""
+    """Raise Typer's usage errors as `WrongUsage`."""
     try:
         yield
     except UsageError as error:
@@ -47,7 +44,7 @@ def plain_words() -> Iterator[None]:
 
 
 def in_plain_words(error: Any) -> Any:
-    """The same refusal as one sentence."""
+    """The same error as one sentence."""
     parameter: Any = getattr(error, "param", None)
     if type(error) is not typer.BadParameter or parameter is None:
         return _about_words(error)
@@ -61,7 +58,7 @@ def in_plain_words(error: Any) -> Any:
 
 
 def _about_words(error: Any) -> Any:
-    """The refusal of words that have no place; any other refusal is a sentence of ours already."""
+    """An error about unknown or missing words; other errors are our own sentences already."""
     said = error.format_message()
     for theirs, ours in OURS:
         if re.match(theirs, said):
@@ -70,7 +67,7 @@ def _about_words(error: Any) -> Any:
 
 
 def _about_a_number(parameter: Any, problem: dict[str, Any]) -> str:
-    """What it must be, and what it is; empty if the problem is not about a number."""
+    """What the value must be, and what it is; empty if the problem is not about a number."""
     kind, given, low, high = problem["type"], problem["input"], parameter.min, parameter.max
     is_number = kind.startswith(("int", "float"))
     if not is_number and kind not in ("greater_than_equal", "less_than_equal"):

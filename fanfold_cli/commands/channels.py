@@ -1,4 +1,4 @@
-"""`fanfold channels`: list the timelines that all followers of a publisher read; add, demote."""
+"""`fanfold channels`: list, add or demote channels."""
 
 import math
 from typing import Annotated
@@ -147,7 +147,7 @@ def _check_room(head: Head, publisher: str) -> None:
 
 
 def _add(heads: HeadTable, seen: Head, publisher: str, *, followers: int) -> Head:
-    """The head with an active channel of the publisher, whoever has added it."""
+    """Return the head once it has an active channel of the publisher, no matter who added it."""
     for _ in clock.tries(*STEP):
         added = heads.add(publisher, seen, followers=followers)
         if added:
@@ -160,9 +160,9 @@ def _add(heads: HeadTable, seen: Head, publisher: str, *, followers: int) -> Hea
 
 
 def _demote(heads: HeadTable, publisher: str, *, until: int) -> Head:
-    """The head without an active channel of the publisher, whoever has demoted it."""
+    """Return the head once it has no active channel of the publisher, no matter who demoted it."""
     for _ in clock.tries(*STEP):
-        # Refused if another has demoted it meanwhile, or our own update was repeated.
+        # None if it is demoted already, by another command or by our own retried update.
         head = heads.demote(publisher, until=until) or heads.get()
         if state_of(head, publisher) != ACTIVE:
             return head
@@ -172,10 +172,11 @@ def _demote(heads: HeadTable, publisher: str, *, until: int) -> Head:
 def _meaning_of_add(head: Head, publisher: str, found: Estimate) -> str:
     units = post_units(max(1, len(head.channels)), found.followers).writes
     return (
-        f"New posts of '{publisher}' then go into one channel, which {_readers(found)}: about "
+        f"New posts of '{publisher}' then go into one channel, which {_about(found)} "
+        f"{'reads' if found.followers == 1 else 'read'}: about "
         f"{units:.0f} write units a post instead of {pushed_to(found).write_units:,}. A post is "
-        f"visible within about {HEAD_SECONDS:.0f} s in every warm container. Whoever follows "
-        f"'{publisher}' reads one channel more. Older posts stay where they are: nothing moves."
+        f"visible within about {HEAD_SECONDS:.0f} s in every warm container. Each follower reads "
+        "one more channel. Older posts stay where they are."
     )
 
 
@@ -186,7 +187,7 @@ def _meaning_of_demote(deployment: Deployment, publisher: str, days: int) -> str
     if found.followers >= (threshold_of(deployment) or math.inf):
         again = (
             " Once the place is free, PLAN gives it a channel again with its next post: it has as "
-            "many followers as -c channel_threshold= wants."
+            "many followers as -c channel_threshold= requires."
         )
     return (
         f"New posts of '{publisher}' are then delivered to each of {_about(found)} again, at "
@@ -194,10 +195,6 @@ def _meaning_of_demote(deployment: Deployment, publisher: str, days: int) -> str
         f"channel stays readable for {days + MARGIN_DAYS} days, the retention and {MARGIN_DAYS} "
         f"days more, and keeps its place among the {MOST}.{again}"
     )
-
-
-def _readers(found: Estimate) -> str:
-    return f"{_about(found)} {'reads' if found.followers == 1 else 'read'}"
 
 
 def _about(found: Estimate) -> str:

@@ -60,6 +60,6 @@ def console(
             print_json({"address": bridge.address})
         else:
             print_result(bridge.address)
-        say("Keep the address to yourself: whoever has it sees this page. Ctrl-C ends it.")
+        say("Keep the address secret: it opens this page. Ctrl-C ends it.")
         with opening.opened(bridge.address, is_wanted=browser and has_terminal()):
             threading.Event().wait()

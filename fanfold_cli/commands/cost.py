@@ -92,7 +92,7 @@ def cost(
     if not 0 <= backfill <= MOST_BACKFILL:
         raise WrongValue(f"--backfill must be from 0 to {MOST_BACKFILL}, not {backfill}.")
     if active is not None and channels is None:
-        raise WrongValue("--active tells something with --channels alone.")
+        raise WrongValue("--active needs --channels.")
     memory_mb, follow = WRITER_MEMORY_MB[transport], FirstFollow.bringing(backfill)
     publishes = [
         Publish.to(_checked(count), budget, memory_mb=memory_mb) for count in followers or FOLLOWERS
@@ -160,10 +160,9 @@ def _calculation(budget: Budget, concurrency: int | None) -> Iterator[str]:
     units, bulk, relation = budget.write_units_per_second, budget.bulk, budget.relation
     most = Budget.of(units)
     yield (
-        f"Publish: PLAN, which delivers to up to {one_hop_followers(budget):,} followers by "
-        "itself, out of what is left for express. "
-        f"After a rest each worker may write {budget.publish_burst:,} "
-        "entries at once."
+        f"Publish: PLAN itself delivers to up to {one_hop_followers(budget):,} followers, from "
+        "what is left for express. After a rest, each worker may write "
+        f"{budget.publish_burst:,} entries at once."
     )
     yield (
         f"Express: one worker for each {budgets.UNITS_PER_EXPRESS_WORKER:,} units, from "
@@ -199,18 +198,18 @@ def _calculation(budget: Budget, concurrency: int | None) -> Iterator[str]:
 
 
 def _executions(budget: Budget, most: Budget, concurrency: int | None) -> str:
-    """How many run at once."""
+    """How many workers run at once."""
     if budget == most:
         return (
-            f"{most.all_workers} workers: {in_words(most.workers)}. With requests and SWEEP that "
-            f"is for an account of {executions_for(most.all_workers)} concurrent executions; a new "
-            f"one has {MIN_CONCURRENCY}: --concurrency {MIN_CONCURRENCY}."
+            f"{most.all_workers} workers: {in_words(most.workers)}. With requests and SWEEP, they "
+            f"need {executions_for(most.all_workers)} concurrent executions; a new account has "
+            f"{MIN_CONCURRENCY}: --concurrency {MIN_CONCURRENCY}."
         )
     assert concurrency is not None
     return (
-        f"Of {concurrency} concurrent executions {concurrency - room_of(concurrency)} are for "
+        f"Of {concurrency} concurrent executions, {concurrency - room_of(concurrency)} are for "
         f"requests and SWEEP. The others run {budget.all_workers} workers: "
-        f"{in_words(budget.workers)}. {most.all_workers} would have work."
+        f"{in_words(budget.workers)}. There is work for {most.all_workers}."
     )
 
 
@@ -242,7 +241,7 @@ def _in_a_sentence(follow: FirstFollow, budget: Budget) -> str:
     return (
         f"A first follow, with the {follow.posts} posts that it brings: {price}. RELATE keeps up "
         f"with {rush.follows_per_second:,.0f} follows a second, as {bound} allows (an estimate); "
-        f"in a longer rush, a follow waits, and brings {min(follow.posts, POSTS_WHEN_LATE)}."
+        f"in a longer rush, follows wait and bring {min(follow.posts, POSTS_WHEN_LATE)} posts each."
     )
 
 

@@ -57,8 +57,7 @@ QueueOption = Annotated[
     QueueName | None, typer.Option("--queue", help=r"Only this queue. \[default: all queues]")
 ]
 SomeIds = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="ID", help="Message ids from `fanfold dlq list`."),
+    list[str] | None, typer.Argument(metavar="ID", help="Message ids from `fanfold dlq list`.")
 ]
 
 
@@ -129,11 +128,7 @@ def show(
     if not found:
         raise ExpectedError(_not_found([message_id]))
     ((name, letter),) = found
-    about = {
-        **row(name, letter, bodies=False),
-        "group": letter.group,
-        "type": letter.type,
-    }
+    about = {**row(name, letter, bodies=False), "group": letter.group, "type": letter.type}
     if as_json:
         print_json({**about, "body": letter.body})
         return
@@ -277,7 +272,7 @@ def _not_found(ids: list[str]) -> str:
 
 
 def _end(missing: list[str], held: dict[str, int], *, code: int = 0) -> None:
-    """Exit with this code, or with 1 if a letter was not found or was taken by somebody else."""
+    """Exit with this code, or with 1 if a letter was not found or another command holds it."""
     if missing:
         say(_not_found(missing))
     for name, count in held.items():

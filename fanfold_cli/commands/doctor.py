@@ -1,4 +1,4 @@
-"""`fanfold doctor`: do follows, edges, marks and channels agree, and if not, make them agree."""
+"""`fanfold doctor`: check that follows, edges, marks and channels agree, and repair them."""
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -71,7 +71,7 @@ def doctor(
     put_back: Annotated[
         Path | None,
         typer.Option(
-            "--put-back", metavar="FILE", help="Restore what such a file holds; do nothing else."
+            "--put-back", metavar="FILE", help="Only restore what a repair saved in this file."
         ),
     ] = None,
     stack: StackOption = None,
@@ -86,7 +86,7 @@ def doctor(
     """
     if put_back is not None:
         if whole or repair or (publisher, expect, to) != (None, None, None):
-            raise WrongUsage("--put-back examines and repairs nothing: give it alone.")
+            raise WrongUsage("--put-back cannot be combined with other options.")
         _put_back(Deployment.to_change(stack, home), put_back, as_json=as_json)
         return
     if whole == (publisher is not None):
@@ -96,7 +96,7 @@ def doctor(
     if publisher is not None:
         checked_id(publisher)
     if not repair and (expect, to) != (None, None):
-        raise WrongUsage("--expect and --to are for --repair: without it, nothing is taken away.")
+        raise WrongUsage("--expect and --to need --repair.")
     deployment = (Deployment.to_change if repair else Deployment.choose)(stack, home)
     scope = f"--publisher {publisher}" if publisher else "--whole"
     file = to or kept_file.default_path("taken-follows")
@@ -161,7 +161,7 @@ def _put_back(deployment: Deployment, file: Path, *, as_json: bool) -> None:
         unfollows = {"unfollows_put_back": unfollowed, "followed": followed}
         print_json({"put_back": back, "ended": ended, **unfollows, "at_their_limit": beyond})
     else:
-        # Now, or by a run before this one.
+        # Put back by this run or an earlier one.
         for count, noun in ((back, "follow"), (unfollowed, "unfollow")):
             if count or noun == "follow":
                 print_result(f"{counted(count, noun)} {'is' if count == 1 else 'are'} back.")
@@ -181,7 +181,7 @@ def _put_back(deployment: Deployment, file: Path, *, as_json: bool) -> None:
 def _doctor(
     deployment: Deployment, threads: ThreadPoolExecutor, report: Report, *, repair: bool
 ) -> Doctor:
-    # How long marks live depends on the retention of the deployed functions.
+    # The lifetime of marks depends on the retention of the deployed functions.
     settings = deployment.run_time_settings()
     stores = deployment.stores(settings)
     heads = seeding.heads(stores)
@@ -190,13 +190,9 @@ def _doctor(
     if repair:
         repairer = Repair(records, seeding.following(deployment, seeding.report_growth))
     channels = None
-    # Of a stage that has never had one, nothing is read for them.
+    # A stage that has never had a channel needs no reads for them.
     if settings.channel_threshold or heads.get().revision:
         channels = ChannelRecords(
-            records,
-            heads.table,
-            stores.entries,
-            stores.posts,
-            settings.fanouts_table,
+            records, heads.table, stores.entries, stores.posts, settings.fanouts_table
         )
     return Doctor(records, repairer, Recheck(records), report, channels)

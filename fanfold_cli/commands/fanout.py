@@ -1,4 +1,4 @@
-"""`fanfold fanout`: show, list, watch, resend or abandon deliveries, as the ledger knows them."""
+"""`fanfold fanout`: show, watch, list, resend or abandon the deliveries in the ledger."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -30,15 +30,14 @@ from fanfold_cli.terminal import (
 )
 from fanfold_cli.usage import WrongUsage
 
-# More than the largest fan-out takes; one without progress is reported as stalled before.
+# Longer than the largest fan-out takes; one without progress becomes stalled sooner.
 PATIENCE_SECONDS = 3600.0
 POLL_SECONDS = 0.5
 
 LIMIT = 100
 
 app = typer.Typer(
-    help="Show, watch, list, resend or abandon deliveries of posts.",
-    no_args_is_help=True,
+    help="Show, watch, list, resend or abandon deliveries of posts.", no_args_is_help=True
 )
 
 RefId = Annotated[str, typer.Argument(metavar="REF_ID", help="The ref_id of the post.")]
@@ -202,7 +201,7 @@ def abandon(
 
 
 def _known(deployment: Deployment, ref_ids: Iterable[str]) -> tuple[dict[str, Fanout], list[str]]:
-    """The rows of the ids that the ledger knows, each once, and the other ids.
+    """The rows of the known ids, and the ids that the ledger does not know, without repetitions.
 
     Raises `ExpectedError` if it knows none of them.
     """
@@ -235,7 +234,7 @@ def _follow(read: Callable[[], Fanout], *, timeout: float) -> Fanout:
     status = status_of(row := read())
     with progress_bar("Delivering", total=status.followers_estimated, unit="entries") as bar:
         while True:
-            # The total is an estimate; once the delivery is complete, it is known.
+            # The total is an estimate until the delivery is complete.
             is_complete = status.state == COMPLETE
             total = status.delivered if is_complete else status.followers_estimated
             bar.reach(status.delivered, total=total)
@@ -272,7 +271,7 @@ def _print(row: Fanout, *, as_json: bool) -> None:
         if value is None or isinstance(value, int):
             values[name] = "-" if value is None else f"{value:,}"
     if status.state == COMPLETE and status.followers_estimated != status.delivered:
-        # Otherwise the difference would look like posts that were lost.
+        # Without this note, the difference would look like lost posts.
         values["followers_estimated"] += " (a forecast; every follower has the post)"
     if status.by == CHANNEL:
         readers = f"read by about {counted(row.followers, 'follower')}"

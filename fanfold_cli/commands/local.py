@@ -14,7 +14,7 @@ from fanfold_cli.options import ContextOption, HomeOption, JsonOption
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import print_json, print_result, print_values, say
 
-# Without AWS_CONFIG_FILE and the like: a shell is used for more than the engine.
+# Without AWS_CONFIG_FILE and the like: a shell serves other purposes too.
 SHELL_VARIABLES = (
     "AWS_ENDPOINT_URL",
     "AWS_DEFAULT_REGION",
@@ -24,8 +24,7 @@ SHELL_VARIABLES = (
 )
 
 app = typer.Typer(
-    help="Run the whole stack on this machine, without AWS or Docker.",
-    no_args_is_help=True,
+    help="Run the whole stack on this machine, without AWS or Docker.", no_args_is_help=True
 )
 
 
@@ -66,12 +65,7 @@ def up(
     given = context.read(values or (), example="backfill=10")
     chosen = Home.choose(home)
     deployment = deploy.bring_up(
-        chosen,
-        lifetime_hours=lifetime,
-        port=port,
-        fresh=fresh,
-        given=given,
-        foreign=app_directory,
+        chosen, lifetime_hours=lifetime, port=port, fresh=fresh, given=given, foreign=app_directory
     )
     _print(_status(chosen), as_json=as_json)
     if as_json:
@@ -122,7 +116,7 @@ def env(home: HomeOption = None, as_json: JsonOption = False) -> None:
 
 
 def _environment(deployment: Deployment) -> dict[str, str]:
-    """Where clients and senders reach the stack, and what AWS's own tools want to know."""
+    """Addresses of the stack for clients and senders, and variables for the AWS CLI and SDKs."""
     assert deployment.endpoint is not None
     known = aws.local_environment(deployment.endpoint)
     return {

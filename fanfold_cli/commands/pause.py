@@ -27,7 +27,7 @@ from fanfold_cli.terminal import (
 )
 
 HOUR_MS = 60 * 60 * 1000
-# As long as SQS keeps what waits.
+# SQS keeps waiting messages this long.
 MAX_HOURS = 14 * 24.0
 
 
@@ -82,7 +82,7 @@ def pause(
         _show(_read(Deployment.choose(stack, home), lane, DISABLED), as_json=as_json)
         return
     switching = _read(Deployment.to_change(stack, home), lane, DISABLED)
-    # What was noted before, and did not keep the lane from running, is over.
+    # A lane that runs is not paused, so earlier notes about it are over.
     over = [queue for queue in switching.states if switching.runs(queue)]
     now_ms = clock.now_ms()
     until = "" if hours is None else times.to_text(now_ms + round(hours * HOUR_MS))
@@ -112,7 +112,7 @@ def resume(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Resume deliveries, also those that waited; asks if a pause is another's or not over."""
+    """Resume deliveries; asks if somebody else paused them or the pause is not over."""
     switching = _agreed(Deployment.to_change(stack, home), lane, yes=yes)
 
     def forget() -> None:
@@ -125,9 +125,9 @@ def resume(
 
 
 def _agreed(deployment: Deployment, lane: Lane, *, yes: bool) -> Switching:
-    """What to resume, once the user has agreed to it as it is.
+    """What to resume, after the user has agreed.
 
-    Others may pause while the question is open; then it is asked again.
+    If another user pauses while the question is open, it is asked again.
     """
     switching = _read(deployment, lane, ENABLED)
     while True:
@@ -137,11 +137,11 @@ def _agreed(deployment: Deployment, lane: Lane, *, yes: bool) -> Switching:
         if not (doubt := switching.doubt()):
             return switching
         say(
-            f"{doubt} Where a table is being restored, posts that are delivered now miss "
-            "followers, and nothing tells which."
+            f"{doubt} If a table is being restored, posts that are delivered now miss followers, "
+            "and nothing records which."
         )
         names_of = ", ".join(map(name_of, paused))
-        ask(f"Resume {names_of} all the same?", place=deployment.place, yes=yes)
+        ask(f"Resume {names_of} anyway?", place=deployment.place, yes=yes)
         if yes:
             return switching
         shown, switching = paused, _read(deployment, lane, ENABLED)
@@ -162,7 +162,7 @@ def _switch(
     noting: Callable[[], None] = lambda: None,
     ended: Callable[[], None] = lambda: None,
 ) -> None:
-    """Ask all lanes, then wait for them; on any other end, say how each of them is."""
+    """Switch all lanes and wait for them; after an error or Ctrl-C, say the state of each."""
     again = "Run the command again to keep waiting."
     try:
         with waiting_for(f"Lambda to switch {lane}, which takes a minute"):
@@ -171,7 +171,7 @@ def _switch(
             finally:  # some lanes may have been asked
                 tagging("noted", noting)
             switching.wait()
-            tagging("taken away", ended)
+            tagging("removed", ended)
     except KeyboardInterrupt:
         say(f"Interrupted: {switching.told()} {again}")
         raise typer.Exit(INTERRUPTED) from None

@@ -1,4 +1,4 @@
-"""`fanfold publish`, `edit` and `retract`: what a user posts."""
+"""`fanfold publish`, `edit` and `retract`: a user's posts."""
 
 import shlex
 import sys
@@ -67,7 +67,7 @@ def publish(
     known: dict[str, Any] = {"key": key}
     with interrupted_with(lambda: _what_is_known(known)):
         known |= _publish(api, content, published_at, key)
-        with suppress(Failed):  # it is published all the same
+        with suppress(Failed):  # it is published anyway
             known["publisher_id"] = api.post(known["ref_id"])["publisher_id"]
         delivery = _watch(api, known["ref_id"]) if wait else None
     if as_json:
@@ -106,7 +106,7 @@ def edit(
         print_json(edited)
     else:
         print_values(dict(edited))
-        say("Within 5 seconds, whoever reads then sees it so.")
+        say("Every read shows the edit within 5 seconds.")
 
 
 def retract(
@@ -126,7 +126,7 @@ def retract(
     if as_json:
         print_json({"ref_id": ref_id, "retracted": True})
     else:
-        say(f"'{ref_id}' is retracted: after 5 seconds, nobody who reads then sees it.")
+        say(f"'{ref_id}' is retracted: no read shows it after 5 seconds.")
 
 
 def _publish(
@@ -138,12 +138,12 @@ def _publish(
         except Failed as failed:
             if failed.may_be_done:
                 raise ExpectedError(
-                    f"Nobody knows whether the post is published; {_again(key)}. {failed}"
+                    f"It is not known whether the post is published; {_again(key)}. {failed}"
                 ) from failed
             raise ExpectedError(
                 f"The post was not published, with --key {shlex.quote(key)}: {failed}"
             ) from failed
-        except ExpectedError as ended:  # the local engine, after an attempt
+        except ExpectedError as ended:  # the local engine has ended after an attempt
             raise ExpectedError(f"{ended} The post may be published; {_again(key)}.") from ended
 
 
@@ -152,7 +152,7 @@ def _again(key: str) -> str:
 
 
 def _what_is_known(known: dict[str, Any]) -> str:
-    """What an interrupted publish says; once it was accepted, `known` has the `ref_id`."""
+    """What an interrupted publish says; an accepted one has its `ref_id` in `known`."""
     if "ref_id" not in known:
         return f"the post may be published; {_again(known['key'])}."
     ref_id, key = known["ref_id"], shlex.quote(known["key"])
@@ -163,7 +163,7 @@ def _what_is_known(known: dict[str, Any]) -> str:
 
 
 def _watch(api: Fanfold, ref_id: str) -> answers.Delivery:
-    """Show the progress of the delivery until it ends, or makes no progress any more."""
+    """Show the progress of the delivery until it ends or stalls."""
     with (
         failing_with(f"The post is published as {ref_id}, but its delivery cannot be seen", Failed),
         progress_bar("Delivering", total=None, unit="entries") as bar,

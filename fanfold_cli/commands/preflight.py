@@ -1,4 +1,4 @@
-"""`fanfold preflight`: before a deploy, and after it, what will work and what will not."""
+"""`fanfold preflight`: check whether a deploy would succeed, or what a deployed stack lacks."""
 
 import os
 import shlex
@@ -31,15 +31,12 @@ from fanfold_cli.terminal import (
 from fanfold_client.connections import is_loopback
 
 
-def preflight(
-    context: ContextOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def preflight(context: ContextOption = None, as_json: JsonOption = False) -> None:
     """Check whether a deploy would succeed, without changing anything; exit code 1 if not."""
     given = context or []
     contexts.read(given, example="stage=prod")
     with interrupted_with("nothing was changed."):
-        # Early, because a synthesis takes a while. Any other fault is one of the checks.
+        # First, because a synthesis takes a while. Other faults of credentials fail a check.
         with suppress(BotoCoreError):
             check_credentials()
         say("Synthesizing the stack.")
@@ -60,7 +57,7 @@ def preflight(
 
 
 def ordinary_deploy(context: list[str]) -> str:
-    """The command that deploys with these values, and with protections."""
+    """The command that deploys with these values, and with deletion protection."""
     kept = [value for value in context if value.partition("=")[0].strip() != "first_deploy"]
     return shlex.join(["npx", "cdk", "deploy", *(word for value in kept for word in ("-c", value))])
 
@@ -80,7 +77,7 @@ def _checks(wanted: Wanted, deploy: str) -> Iterator[Check]:
     try:
         account = Account(aws_region())
         number = account.number()
-    # botocore answers an AWS_ENDPOINT_URL that is no address with a ValueError.
+    # botocore raises a ValueError for an AWS_ENDPOINT_URL that is not a URL.
     except (ExpectedError, ClientError, BotoCoreError, ValueError) as error:
         yield Check(
             "account",
@@ -93,70 +90,56 @@ def _checks(wanted: Wanted, deploy: str) -> Iterator[Check]:
 
 
 def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check]:
-    def bootstrap() -> list[Check]:
-        version = account.bootstrap_version(wanted.bootstrap_parameter)
-        return [checks.check_bootstrap(wanted, version)]
-
     found: FoundStack | None = None
     unread: Exception | None = None
 
-    def stack() -> list[Check]:
+    def stack() -> Check:
         nonlocal found, unread
         try:
             found = account.stack(wanted.stack)
         except (ClientError, BotoCoreError) as error:
             unread = error
             raise
-        return [checks.check_stack(wanted, found, deploy)]
+        return checks.check_stack(wanted, found, deploy)
 
-    def warmth() -> list[Check]:
+    def read() -> FoundStack | None:
         if unread:
             raise unread
-        return [checks.check_warmth(wanted, found)]
+        return found
 
-    def retention() -> list[Check]:
-        if unread:
-            raise unread
-        if found is None or not found.has_lived:
-            return []
-        return [checks.check_retention(wanted, account.entry_days(wanted.stack))]
+    def retention() -> Check | None:
+        if (stack := read()) is None or not stack.has_lived:
+            return None
+        return checks.check_retention(wanted, account.entry_days(wanted.stack))
 
-    def alarms() -> list[Check]:
-        if unread:
-            raise unread
-        if found is None or found.alarm_topic is None:
-            return []
-        return [checks.check_alarms(wanted, found, account.addresses(found.alarm_topic))]
+    def alarms() -> Check | None:
+        if (stack := read()) is None or stack.alarm_topic is None:
+            return None
+        return checks.check_alarms(wanted, stack, account.addresses(stack.alarm_topic))
 
-    def slack() -> list[Check]:
+    def slack() -> Check | None:
         if wanted.slack is None:
-            return []
+            return None
         names = account.slack_configurations(wanted.slack)
-        return [checks.check_slack(wanted.slack, account.region, names)]
+        return checks.check_slack(wanted.slack, account.region, names)
 
-    def concurrency() -> list[Check]:
-        return [checks.check_concurrency(wanted, account.unreserved_concurrency())]
-
-    def quota() -> list[Check]:
-        return [checks.check_write_quota(wanted, account.write_quota())]
-
-    def requests() -> list[Check]:
-        return [checks.check_requests(wanted, account.requests_per_second())]
-
-    asked: dict[str, Callable[[], list[Check]]] = {
-        "bootstrap": bootstrap,
+    asked: dict[str, Callable[[], Check | None]] = {
+        "bootstrap": lambda: checks.check_bootstrap(
+            wanted, account.bootstrap_version(wanted.bootstrap_parameter)
+        ),
         "stack": stack,
-        "warm tables": warmth,
+        "warm tables": lambda: checks.check_warmth(wanted, read()),
         "retention": retention,
         "alarms": alarms,
         "Slack": slack,
-        "concurrency": concurrency,
-        "write quota": quota,
-        "requests": requests,
+        "concurrency": lambda: checks.check_concurrency(wanted, account.unreserved_concurrency()),
+        "write quota": lambda: checks.check_write_quota(wanted, account.write_quota()),
+        "requests": lambda: checks.check_requests(wanted, account.requests_per_second()),
     }
     for name, ask in asked.items():
         try:
-            yield from ask()
+            if check := ask():
+                yield check
         except (ClientError, BotoCoreError) as error:
             yield checks.unchecked(name, error)
 

@@ -1,4 +1,4 @@
-"""`fanfold follow`, `unfollow`, `mute` and `unmute`: what a user's timeline is made of."""
+"""`fanfold follow`, `unfollow`, `mute` and `unmute`: whose posts a user's timeline shows."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,11 +19,7 @@ def follow(
     as_json: JsonOption = False,
 ) -> None:
     """Follow a publisher: get the newest posts now, and every new one."""
-
-    def call(api: Fanfold) -> Mapping[str, Any]:
-        return api.follow(publisher)
-
-    done = _called(call, publisher, user, stack, home)
+    done = _called(lambda api: api.follow(publisher), publisher, user, stack, home)
     sentence = f"{user} follows {publisher} since {done.get('followed_at')}."
     _tell(done | {"follows": True}, sentence, as_json=as_json)
 
@@ -49,7 +45,7 @@ def mute(
 ) -> None:
     """Mute a publisher: hide their posts, and keep the follow."""
     done = _called(lambda api: api.mute(publisher), publisher, user, stack, home)
-    sentence = f"The timeline of {user} shows nothing of {publisher}."
+    sentence = f"The timeline of {user} hides the posts of {publisher}."
     _tell(done | {"muted": True}, sentence, as_json=as_json)
 
 
@@ -62,7 +58,7 @@ def unmute(
 ) -> None:
     """Unmute a publisher: show their posts again."""
     done = _called(lambda api: api.unmute(publisher), publisher, user, stack, home)
-    sentence = f"The timeline of {user} shows what comes from {publisher}, if followed."
+    sentence = f"The timeline of {user} shows the posts of {publisher} again, if followed."
     _tell(done | {"muted": False}, sentence, as_json=as_json)
 
 
@@ -73,11 +69,11 @@ def _called(
     stack: str | None,
     home: str | None,
 ) -> dict[str, Any]:
-    """The user, the publisher, and what was answered."""
+    """The user, the publisher, and the answer."""
     check_user(user)
     checked_id(publisher)
     api = client_of(Deployment.to_change(stack, home), user)
-    with failing_with("Nothing is known to have changed", Failed), waiting_for("the answer"):
+    with failing_with("The change is not confirmed", Failed), waiting_for("the answer"):
         answer = call(api) or {}
     return {"user": user, "publisher_id": publisher, **answer}
 

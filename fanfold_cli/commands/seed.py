@@ -52,7 +52,7 @@ def seed(
     API, it brings no older posts without --backfill.
     """
     if since is not None and not backfill:
-        raise WrongUsage("--from goes on where a --backfill has stopped: give both.")
+        raise WrongUsage("--from continues a --backfill: give both.")
     with waiting_for(f"{edges} to be read"):
         loaded = graph.read(edges)
         pairs = seeding.in_order(loaded, since) if backfill else []
@@ -65,7 +65,7 @@ def seed(
                 ask("Bring these older posts?", place=deployment.place, yes=yes)
         left: list[Follow] = []
         new = 0
-        if since is None:  # else all was loaded, or no older posts would have been ordered
+        if since is None:  # --from means that an earlier run has loaded the follows
             new = seeding.seed(deployment, loaded, again=again, leave=left.append)
         if wanted:
             seeding.order_backfills(deployment, pairs, wanted)
@@ -81,9 +81,9 @@ def seed(
         )
     if wanted:
         ordered_of = counted(len(pairs), "follow")
-        say(f"The older posts of {ordered_of} are ordered: they come in the next moments.")
+        say(f"The older posts of {ordered_of} are on their way.")
     elif new:
         say(
-            "An import brings no older posts, and new followers see what is published from now on. "
-            "With --backfill, the same command brings them."
+            "An import brings no older posts: new followers see what is published from now on. "
+            "With --backfill, the same command brings older posts."
         )

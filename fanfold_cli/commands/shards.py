@@ -1,4 +1,4 @@
-"""`fanfold shards`: show the write shards of a publisher, add some, or set one level for all."""
+"""`fanfold shards`: show or add write shards of a publisher, or set one level for all."""
 
 from typing import Annotated
 
@@ -46,8 +46,7 @@ LevelOption = Annotated[
 def show(
     publisher: PublisherArgument,
     estimate: Annotated[
-        bool,
-        typer.Option("--estimate", help="Read one page of each shard, and estimate the rest."),
+        bool, typer.Option("--estimate", help="Read one page of each shard, and estimate the rest.")
     ] = False,
     stack: StackOption = None,
     home: HomeOption = None,

@@ -1,4 +1,4 @@
-"""`fanfold timeline`, `unread` and `token`: what a user reads, and the token that reading takes."""
+"""`fanfold timeline`, `unread` and `token`: what a user reads, and the token for it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 LIMIT = 20
 POLL_SECONDS = 2.0
-# Entries that are not shown twice while one watches; repetitions come soon if at all.
+# Entries that --follow does not print twice; repetitions come soon if at all.
 REMEMBERED = 10_000
 
 
@@ -156,7 +156,7 @@ def _words(entry: Mapping[str, Any]) -> str:
 
 
 def _follow(deployment: Deployment, entries: Entries, page: TimelinePage, *, as_json: bool) -> None:
-    """Print each entry once, oldest first, as it comes; only an error ends this."""
+    """Print each new entry once, oldest first, until an error or Ctrl-C."""
     shown: dict[str, None] = {}
     _print_lines(page, shown, as_json=as_json)
     previous, is_lost = page["previous"], False
@@ -170,7 +170,7 @@ def _follow(deployment: Deployment, entries: Entries, page: TimelinePage, *, as_
             if not failed.may_pass or deployment.has_ended():
                 raise ExpectedError(f"Nothing more can be read: {failed}") from failed
             if not is_lost:
-                say(f"There is no answer; it goes on trying. {failed}")
+                say(f"There is no answer; trying again. {failed}")
             is_lost = True
 
 
@@ -187,7 +187,7 @@ def _print_lines(page: TimelinePage, shown: dict[str, None], *, as_json: bool) -
 
 
 def _known_as(deployment: Deployment, signed: Signed) -> str:
-    """The id of the user, by the claim that the stage has chosen."""
+    """The user's id, from the claim that the stage is set to use."""
     if deployment.is_local:
         return signed.user
     return signed.sub if deployment.run_time_settings().user_claim == "sub" else signed.user

@@ -1,4 +1,4 @@
-"""Opens the page in the user's browser, and waits for the end."""
+"""Opens the page in the user's browser, and turns signals into its end."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ ENDS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def opened(address: str, *, is_wanted: bool) -> Iterator[None]:
-    """Open the address in a browser, until the block ends.
+    """Open the address in a browser.
 
-    By a file that only this user reads: everybody on a machine sees the arguments of a browser, and
-    the address holds the key.
+    The browser gets it from a file that only this user can read, deleted when the block ends: all
+    users of a machine see a browser's arguments, and the address holds the key.
     """
     if not is_wanted:
         yield
@@ -38,21 +38,21 @@ def opened(address: str, *, is_wanted: bool) -> Iterator[None]:
 
 @contextmanager
 def ended_by_signals(first: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Let SIGTERM, or a closed terminal, end the block as Ctrl-C does: everything is given back.
+    """Let SIGTERM or a closed terminal end the block as Ctrl-C does, so that it cleans up.
 
-    Whichever it is, `first` is called.
+    Each of the three calls `first` before.
     """
 
     def end(_signal: int, _frame: FrameType | None) -> None:
         first()
         raise KeyboardInterrupt
 
-    # What `nohup` has the command ignore stays ignored.
+    # A signal that `nohup` ignores stays ignored.
     numbers = [each for each in ENDS if signal.getsignal(each) is not signal.SIG_IGN]
     before = {each: signal.signal(each, end) for each in numbers}
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # As a shell starts what runs in its background. Commands of the page would ignore it too,
-        # and could not be ended; a handler is not handed on to them.
+        # A shell ignores SIGINT for background jobs. Commands that the page starts would inherit
+        # that and could not be ended; they do not inherit a handler.
         before[signal.SIGINT] = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         yield

@@ -1,8 +1,8 @@
-"""What an operator may do from the page: commands of `fanfold`, run as they stand.
+"""What an operator may do from the page: run commands of `fanfold`.
 
-Each is a process of its own with `--json`, so its rules, its output and its sentences are those of
-the command line. The page shows the command before it is run. The bridge holds what was shown: the
-answer names the question, and no command.
+Each runs as a process with `--json`, so rules, output and sentences are those of the command line.
+The page shows the command before it runs. The bridge keeps what was shown: a confirmation names the
+number of the question, not a command.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from fanfold_cli.console.server import Content, Forbidden, WrongRequest
 from fanfold_cli.dlq.letters import QUEUES
 from fanfold_cli.terminal import ExpectedError, say
 
-# As long as a redrive of many letters takes; the command goes on by itself no longer than this.
+# Long enough to redrive many letters; then the command is ended.
 TIMEOUT_SECONDS: Final = 900.0
-# For a command to say what it has done, and to cancel what AWS does for it; then it is killed.
+# Time for an ended command to report and to cancel its tasks in AWS; then it is killed.
 END_SECONDS: Final = 15.0
-# Of what commands print, whatever the terminal's is.
+# The encoding of commands' output, whatever the terminal uses.
 ENCODING: Final = "utf-8"
 PROGRAM: Final = (sys.executable, "-P", "-m", "fanfold_cli")
 MAX_SAID: Final = 4_000
@@ -45,7 +45,7 @@ def _is_level(value: str) -> bool:
 
 @dataclass(frozen=True)
 class ConsoleCommand:
-    """Words of `fanfold`, options that each take a value, and whether one id comes last."""
+    """Words of `fanfold`, checks of its options' values, and the check of an id at the end."""
 
     words: tuple[str, ...]
     note: str  # what it does or costs, before it is confirmed
@@ -92,7 +92,7 @@ COMMANDS: Final = {
         ),
         ConsoleCommand(
             ("dlq", "drop", "--yes"),
-            "It deletes the letter, after writing it to a file in the directory of this command; "
+            "It saves the letter to a file in the directory of this command, then deletes it. "
             "`fanfold dlq restore` sends it back from there.",
             changes=True,
             takes=MESSAGE_ID.fullmatch,
@@ -117,9 +117,9 @@ COMMANDS: Final = {
         ),
         ConsoleCommand(
             ("doctor", "--repair"),
-            "It scans follows and edges, and makes edges and marks agree with the follows. What it "
-            "takes away is first written to a file in the directory of this command; `fanfold "
-            "doctor --put-back FILE` brings it back.",
+            "It scans follows and edges, and makes edges and marks agree with the follows. It "
+            "first saves what it removes to a file in this command's directory; `fanfold doctor "
+            "--put-back FILE` restores it.",
             changes=True,
             options={"publisher": _is_ref_or_user},
         ),
@@ -131,10 +131,8 @@ COMMANDS: Final = {
 class Operator:
     """Runs commands on the stack that `target` names, such as `--stack Fanfold-prod`.
 
-    Each question begins with the `place`, as those of the command line do.
-
-    One question is open at a time; a later one takes its place, and each is answered once. Commands
-    end with the console.
+    Each question begins with the `place`, as on the command line. One question is open at a time:
+    a new one replaces it, and each can be answered once. Commands end with the console.
     """
 
     place: str
@@ -148,7 +146,7 @@ class Operator:
     _lock: threading.Condition = field(default_factory=threading.Condition)
 
     def words(self, content: Content) -> tuple[ConsoleCommand, list[str]]:
-        """The command that the page means, checked; raises `WrongRequest` and `Forbidden`."""
+        """The command that the page asks for, checked; raises `WrongRequest` and `Forbidden`."""
         command = COMMANDS.get(str(content.get("command")))
         if command is None:
             raise WrongRequest("There is no such command here.")
@@ -177,7 +175,7 @@ class Operator:
         return command, words
 
     def act(self, content: Content) -> Content:
-        """Ask whether to run a command; or run what the question of this number has shown."""
+        """Open a question about a command, or run the command of a confirmed one."""
         if "run" in content:
             words = self._answered(content["run"])
             return {"command": _shown(words), **self._run(words)}
@@ -194,19 +192,19 @@ class Operator:
         }
 
     def _answered(self, number: Any) -> list[str]:
-        """Close the question; its words. Raises `ExpectedError` if it is not open."""
+        """Close the question and return its words; raises `ExpectedError` if it is not open."""
         with self._lock:
             words = self._open if number == self._asked else None
             if words is None:
                 raise ExpectedError(
-                    "Nothing was run: this question was answered already, or another page has "
-                    "asked one since. Press the button again."
+                    "Nothing was run: this question was answered already, or a later one has "
+                    "replaced it. Press the button again."
                 )
             self._open = None
         return words
 
     def _run(self, words: Sequence[str]) -> Content:
-        """Run the command to its end, that of the console, or the longest time."""
+        """Run the command until it, the console or its time ends."""
         process = self._start(words)
         sentence = ""
         try:
@@ -229,7 +227,7 @@ class Operator:
 
     def _start(self, words: Sequence[str]) -> subprocess.Popen[str]:
         place = words.index("--") if "--" in words else len(words)
-        # The modules that this process has, wherever it was started.
+        # The same modules as in this process, whatever its working directory.
         path = os.pathsep.join(filter(None, sys.path))
         with self._lock:
             if self._has_ended:
@@ -241,14 +239,14 @@ class Operator:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 encoding=ENCODING,
-                # Ctrl-C in the terminal reaches the console alone, which hands it on once.
+                # Ctrl-C in the terminal reaches only the console, which passes it on once.
                 start_new_session=True,
             )
             self._running.append(process)
         return process
 
     def close(self) -> None:
-        """End the commands that run, as Ctrl-C does; run no more."""
+        """End running commands as Ctrl-C does, and start no more."""
         with self._lock:
             self._has_ended = True
             for process in self._running:
@@ -262,7 +260,7 @@ class Operator:
 
 
 def _ended(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """End a command as Ctrl-C does, and kill it if it stays; what it has printed and said."""
+    """End a command as Ctrl-C does, or kill it; return its stdout and stderr."""
     process.send_signal(signal.SIGINT)
     try:
         return process.communicate(timeout=END_SECONDS)

@@ -1,4 +1,4 @@
-"""Three readers, as they read: each polls `after` its newest entries, with back-off."""
+"""The readers on the page: each polls for entries `after` its newest one, with back-off."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from fanfold_cli.console.views import ReaderView
 from fanfold_cli.terminal import ExpectedError
 from fanfold_client import Failed, Fanfold
 
-# Between two looks: soon while entries come; the longest lets a new one show within two seconds.
+# Pauses between polls: shorter while entries come; the longer shows a new one within two seconds.
 SOON_SECONDS: Final = 0.5
 LATE_SECONDS: Final = 1.5
 SHOWN: Final = 5
-# Of ids that are not shown twice; repetitions come soon if at all.
+# Ids that are not shown twice; repetitions come soon if at all.
 REMEMBERED: Final = 1_000
 
 
 @dataclass
 class ConsoleReader:
-    """One reader's newest entries. `open` signs the user in, at the first look."""
+    """One reader's newest entries. `open` signs the user in at the first poll."""
 
     user: str
     open: Callable[[str], Fanfold]
@@ -36,7 +36,7 @@ class ConsoleReader:
     _api: Fanfold | None = None
 
     def look(self, *, slowest: float = LATE_SECONDS) -> None:
-        """Read what is new, unless it is too early; a failure is kept as a sentence."""
+        """Read new entries, unless it is too early; keep a failure as a sentence."""
         if clock.monotonic() < self.due:
             return
         try:

@@ -1,4 +1,4 @@
-"""A fan-out as the ring shows it, by its row of the ledger. Pure."""
+"""Makes the ring of a fan-out from its row of the ledger. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fanfold_cli.console.views import CELLS, Ring
 
 
 def view(row: Fanout, *, found: tuple[int, ...] = (), is_largest: bool = True) -> Ring:
-    """A fan-out as the ledger tells it: whole segments, and how far a hand-back came."""
+    """The ring as far as the ledger knows: finished segments, and the positions of hand-backs."""
     status = status_of(row)
     return Ring(
         ref_id=row.fanout_id,
@@ -32,7 +32,7 @@ def view(row: Fanout, *, found: tuple[int, ...] = (), is_largest: bool = True) -
 
 
 def _by_ledger(row: Fanout) -> tuple[float, ...]:
-    """The share of each cell that the ledger knows to be delivered."""
+    """The delivered share of each cell, by the ledger."""
     if row.state == COMPLETE:
         return (1.0,) * CELLS
     if not row.segments:
@@ -49,8 +49,7 @@ def _by_ledger(row: Fanout) -> tuple[float, ...]:
             if segment not in row.pending:
                 reached = hi
             elif segment in row.resume:
-                position = row.resume[segment].position
-                reached = min(hi, _number(position))
+                reached = min(hi, _number(row.resume[segment].position))
             else:
                 reached = lo
             done += max(0, min(reached, end) - max(lo, begin))
@@ -67,6 +66,6 @@ def _segments_in(cell: int, segments: int) -> range:
 
 
 def _number(position: str) -> int:
-    """A position as a number; one behind all edges ends in letters that are no digits."""
+    """A position as a number; one after all edges ends in letters that are not digits."""
     digits = ring.position_of(position).rstrip(ring.END)
     return int(digits.ljust(ring.POSITION_DIGITS, "f"), 16) if digits else ring.RING_SIZE

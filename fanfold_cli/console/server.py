@@ -1,8 +1,8 @@
-"""The bridge's door: HTTP on loopback, for one page, which knows the key of its address.
+"""The HTTP server of the page: on loopback, for the page that knows the key from its address.
 
 A page of another site reaches loopback too, through its visitor's browser. It does not know the
-key, which is in no request's path; its `Host` is another one if it had a name rebound to loopback,
-and its `Origin` says who it is. The page itself holds no credential but the key.
+key, which no request has in its path. Its `Origin` names its site, and its `Host` is wrong after
+DNS rebinding. The key is the only credential that the page holds.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from fanfold_cli.terminal import ExpectedError
 LOOPBACK: Final = "127.0.0.1"
 KEY_BYTES: Final = 32
 KEY_HEADER: Final = "x-fanfold-key"
-# A confirmed command, and no more.
+# Enough for a confirmed command.
 MAX_BODY: Final = 10_000
-# Of a length, more than any has; Python refuses to read a number of thousands.
+# Longer content lengths are refused; Python refuses to parse numbers of thousands of digits.
 MAX_DIGITS: Final = 20
-# A connection that says nothing is closed.
+# A silent connection is closed after this time.
 SILENT_SECONDS: Final = 60.0
 SHUTDOWN_POLL_SECONDS: Final = 0.05
 
@@ -50,11 +50,11 @@ HEADERS: Final = {
 
 
 class Forbidden(Exception):
-    """The bridge does not do this for anybody; the text is a sentence for the page."""
+    """The bridge never does this; the text is a sentence for the page."""
 
 
 class WrongRequest(Exception):
-    """What the page sent cannot be meant."""
+    """The request is malformed or makes no sense; the text is a sentence for the page."""
 
 
 Content = dict[str, Any]
@@ -62,7 +62,7 @@ Content = dict[str, Any]
 
 @dataclass(frozen=True)
 class Doors:
-    """What the bridge serves: the state of the moment, and acts with their arguments.
+    """What the bridge serves: the current state, and acts.
 
     Both may raise `ExpectedError`, whose sentence the page shows; acts also `Forbidden` and
     `WrongRequest`.
@@ -83,7 +83,7 @@ class Bridge:
 
     @property
     def address(self) -> str:
-        """What to open. Browsers do not send what stands behind the #."""
+        """The URL to open. Browsers do not send the part after #."""
         return f"{self.origin}/#key={self.key}"
 
 
@@ -109,7 +109,7 @@ def serving(doors: Doors, *, port: int = 0) -> Iterator[Bridge]:
 
 
 def check_port(port: int) -> None:
-    """Raise `ExpectedError` if the port is taken, before what takes minutes."""
+    """Raise `ExpectedError` if the port is taken: called before work that takes minutes."""
     _bound(port, _Handler).server_close()
 
 
@@ -118,13 +118,13 @@ def _bound(port: int, handler: type[_Handler]) -> _Server:
         return _Server((LOOPBACK, port), handler)
     except OSError as error:
         raise ExpectedError(
-            f"Port {port} of {LOOPBACK} cannot be had ({error.strerror}): choose another with "
+            f"Port {port} of {LOOPBACK} is not available ({error.strerror}): choose another with "
             "--port, or leave it out."
         ) from error
 
 
 def _files() -> dict[str, tuple[str, bytes]]:
-    """The page's files by path, read once: a request's path is looked up, and opens nothing."""
+    """The page's files by path, read once: no request opens a file."""
     found = {}
     for file in (resources.files("fanfold_cli.console") / "page").iterdir():
         kind = TYPES.get(file.name.rpartition(".")[2])
@@ -138,7 +138,7 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Stay silent: a page that is closed ends its connections."""
+        """Stay silent: closing the page breaks its connections."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -175,12 +175,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(lambda: self.doors.act(content))
 
     def _is_from_here(self) -> bool:
-        """Whether the browser asked for this machine, and no page of another site made it."""
+        """Whether the request names this host, and comes from no page of another site."""
         host, origin = self.headers.get_all("host") or [], self.headers.get_all("origin") or []
         if host != [self.origin.removeprefix("http://")]:
             self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "This is not the address of the bridge.")
         elif origin not in ([], [self.origin]):
-            self._refuse(HTTPStatus.FORBIDDEN, "Another page asks; only the bridge's own may.")
+            self._refuse(HTTPStatus.FORBIDDEN, "Only the bridge's own page may call it.")
         else:
             return True
         return False
@@ -196,11 +196,11 @@ class _Handler(BaseHTTPRequestHandler):
         """The JSON object of a request, or None if it was refused."""
         length = self.headers.get("content-length", "")
         if self.headers.get_content_type() != "application/json":
-            self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "An act is JSON.")
+            self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "An act must be JSON.")
         elif not (length.isascii() and length.isdigit()):
-            self._refuse(HTTPStatus.LENGTH_REQUIRED, "How long is it?")
+            self._refuse(HTTPStatus.LENGTH_REQUIRED, "Content-Length is missing.")
         elif len(length) > MAX_DIGITS or int(length) > MAX_BODY:
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "That is too long for an act.")
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too long.")
         else:
             try:
                 content = json.loads(self.rfile.read(int(length)))
@@ -208,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
                 content = None
             if isinstance(content, dict):
                 return content
-            self._refuse(HTTPStatus.BAD_REQUEST, "An act is a JSON object.")
+            self._refuse(HTTPStatus.BAD_REQUEST, "An act must be a JSON object.")
         return None
 
     def _answer(self, make: Callable[[], Content]) -> None:
@@ -224,12 +224,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, "application/json", json.dumps(content).encode())
 
     def _refuse(self, status: HTTPStatus, sentence: str) -> None:
-        # What was not read must not become the next request.
+        # An unread body must not be parsed as the next request.
         self.close_connection = True
         self._send(status, "application/json", json.dumps({"error": sentence}).encode())
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Refuse what is no request that the bridge knows, in its own words and headers."""
+        """Refuse malformed requests with our own text and headers."""
         self._refuse(HTTPStatus(code), "The bridge does not know that.")
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
@@ -245,4 +245,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Stay silent: what people see is on the page."""
+        """Stay silent: the page is the output."""

@@ -1,4 +1,4 @@
-"""A stack as the console reads it: ledger, queues, a sample of entries, and what that costs."""
+"""Reads a stack for the console: ledger, queues, a sample of entries, and what that costs."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from fanfold_cli.deliveries.pauses import Paused
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import counted
 
-# Open fan-outs that are read with their rows; of all others, only their number.
+# Open fan-outs whose rows are read; the others are only counted.
 LIMIT: Final = 20
-# Followers of the largest one, evenly over the ring, whose entries are looked up.
+# Followers of the largest fan-out, spread evenly over the ring, whose entries are looked up.
 SAMPLES: Final = 32
 METRIC_SECONDS: Final = 60
-# A key of the index `open` has some 100 bytes, and an eventual read of 8 KB is a unit.
+# A key of the index `open` has about 100 bytes; an eventual read of 8 KB takes one unit.
 KEYS_A_READ_UNIT: Final = 80
 KINDS: Final = {
     "waiting": "ApproximateNumberOfMessages",
@@ -42,11 +42,11 @@ KINDS: Final = {
 
 @dataclass
 class Spent:
-    """What a refresh has asked AWS for, and how many metrics are asked for once a minute."""
+    """What a refresh has read from AWS, and how many metrics are read once a minute."""
 
     read_units: float = 0.0
     queue_calls: int = 0
-    readers: int = 0  # each reads by the API
+    readers: int = 0  # each makes one API request
     metrics: int = 0
 
     def dollars_an_hour(self, every_seconds: float) -> float:
@@ -59,12 +59,12 @@ class Spent:
         return 3600 * (refresh / every_seconds + minute / METRIC_SECONDS)
 
     def sentence(self, every_seconds: float) -> str:
-        """What one refresh costs, and an hour of them, by list prices of us-east-1."""
+        """What one refresh reads, and what an hour costs by list prices of us-east-1."""
         reading = f", {counted(self.readers, 'read')} of a timeline" if self.readers else ""
         return (
             f"A refresh takes about {self.read_units:,.0f} read units of DynamoDB and "
             f"{self.queue_calls} calls of SQS{reading}, every {every_seconds:g} s while this "
-            f"page is seen: about ${self.dollars_an_hour(every_seconds):,.3f} an hour."
+            f"page is visible: about ${self.dollars_an_hour(every_seconds):,.3f} an hour."
         )
 
 
@@ -74,12 +74,12 @@ class EntrySample:
 
     ref_id: str = ""
     followers: tuple[tuple[int, str], ...] = ()  # cell and user
-    read_units: float = 0.0  # that finding them took; a refresh takes them over
+    read_units: float = 0.0  # for finding them; the next refresh counts them
 
 
 @dataclass
 class StackReading:
-    """Reads a deployment; keeps what it has seen of the largest fan-out until a larger one comes.
+    """Reads a deployment; remembers the fan-out that the ring shows, and its sample.
 
     Methods raise errors of AWS and `TryLater`; the next refresh tries again.
     """
@@ -90,7 +90,7 @@ class StackReading:
     sample: EntrySample = field(default_factory=EntrySample)
     watched: dict[str, Fanout] = field(default_factory=dict)
     _metric: tuple[float, float] = (0.0, 0.0)  # the end of its minute, and the rate
-    _asked_at: float = 0.0  # for the metric
+    _asked_at: float = 0.0  # when the metric was last read
     _service: str = ""
 
     def queues(self) -> dict[str, Depth]:
@@ -111,10 +111,10 @@ class StackReading:
         return found
 
     def fanouts(self, also: Iterable[str] = ()) -> tuple[list[Fanout], int, int]:
-        """Open, stalled and just ended ones, and how many are open and stalled in all.
+        """Open, stalled and just ended fan-outs, and how many are open and stalled in all.
 
-        With those of the ids `also`: a small one ends before anybody can see it open. And always
-        with the one that the ring shows, however many others are open.
+        Includes the ids in `also`, since a small one ends before anybody sees it open, and always
+        the one that the ring shows.
         """
         found = fanouts.listed(self.deployment, stalled=True, is_open=True, limit=LIMIT)
         rows = {row.fanout_id: row for row in found.rows}
@@ -122,7 +122,7 @@ class StackReading:
         asked = dict.fromkeys((*shown, *self.watched, *also))
         gone = [each for each in asked if each not in rows]
         if gone:
-            # They have ended since: their rows say how.
+            # They have ended since; their rows say how.
             table = self.deployment.stores().open_fanouts
             rows |= {row.fanout_id: row for row in fanouts.rows_of(table, gone)}
         self.spent.read_units += 1 + found.counts["open"] / KEYS_A_READ_UNIT + len(rows)
@@ -136,7 +136,7 @@ class StackReading:
         return found
 
     def choose(self, rows: list[Fanout]) -> Fanout | None:
-        """The one that the ring shows: the largest that is open, or else the last one shown."""
+        """Choose what the ring shows: the largest open fan-out, or else the last one shown."""
         largest = max((row for row in rows if row.is_open), key=_size, default=None)
         shown = self.chosen
         if shown is not None:
@@ -147,7 +147,7 @@ class StackReading:
         if is_replaced:
             shown = largest
         elif shown is None or not shown.is_open:
-            # What was published since; beside the largest of one publish, its others stay small.
+            # Or the largest of those accepted since.
             since = shown.completed_at or shown.changed_at if shown else ""
             later = [row for row in rows if row.accepted_at > since]
             shown = max(later, key=_size, default=shown)
@@ -157,7 +157,7 @@ class StackReading:
     def take_sample(self, row: Fanout) -> list[str]:
         """Find followers at even distances on the ring, once for a fan-out with segments.
 
-        One read after the other: no refresh waits for them.
+        The reads are sequential, since no refresh waits for them.
         """
         if self.sample.ref_id != row.fanout_id and row.segments:
             self.sample = self._sample_of(row)
@@ -176,7 +176,7 @@ class StackReading:
         return EntrySample(row.fanout_id, tuple(found), SAMPLES * (row.level + 1))
 
     def found(self, row: Fanout) -> tuple[int, ...]:
-        """By cell: whether the sampled follower has the entry, -1 where nobody is sampled."""
+        """By cell: 1 if the sampled follower has the entry, 0 if not, -1 if nobody is sampled."""
         sample = self.sample
         self.spent.read_units += sample.read_units
         sample.read_units = 0.0
@@ -195,15 +195,15 @@ class StackReading:
         return tuple(cells)
 
     def metric(self, now: float) -> tuple[float, float]:
-        """Entries a second by the functions' own metric, and the end of the minute that it counts.
+        """The end of the counted minute, and entries a second by the functions' own metric.
 
-        Read once a minute; on AWS alone.
+        Read once a minute, and only on AWS.
         """
         self.spent.metrics = len(names.LANES)
         if now - self._asked_at < METRIC_SECONDS:
             return self._metric
         self._service = self._service or self._name_of_service()
-        # A minute is whole after about another one.
+        # CloudWatch has all of a minute about a minute later.
         end = datetime.fromtimestamp(now // 60 * 60, UTC) - timedelta(minutes=1)
         answer: Any = self.deployment.client("cloudwatch").get_metric_data(
             StartTime=end - timedelta(minutes=1),

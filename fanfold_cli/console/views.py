@@ -1,17 +1,17 @@
-"""What the page shows, as values: the bridge makes them anew at each refresh, and JSON of them.
+"""What the page shows, as values that each refresh makes anew and the bridge sends as JSON.
 
-Times are epoch seconds, shares lie between 0 and 1. The page draws them, and decides nothing.
+Times are epoch seconds; shares lie between 0 and 1. The page draws them and decides nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fanfold.fanout.row import CHANNEL, PUSH
 from fanfold_cli.deliveries.pauses import Paused
 
-# The ring is drawn in so many parts of the followers' hash space, by the first byte of the hash.
+# Parts of the ring: one for each first byte of the followers' hashes.
 CELLS = 256
 
 CALM, BUSY, HURT, GOOD = "calm", "busy", "hurt", "good"
@@ -20,7 +20,7 @@ INFO, HEAL = "info", "heal"  # of events, beside HURT and GOOD
 
 @dataclass(frozen=True, kw_only=True)
 class Ring:
-    """One fan-out. The lists have `CELLS` members, or none where nothing is known by cell."""
+    """One fan-out. Values by cell have `CELLS` members, or none if nothing is known by cell."""
 
     ref_id: str
     publisher_id: str
@@ -31,17 +31,17 @@ class Ring:
     pending: tuple[int, ...]
     accepted_at: float
     changed_at: float = 0.0  # when a worker or a person last changed its row
-    lag_seconds: float | None  # of a complete one
+    lag_seconds: float | None  # once it is complete
     by: str = PUSH  # or CHANNEL: one entry, which all followers read
-    have: tuple[float, ...] = ()  # the share of the cell that is in the timelines
-    refused: tuple[int, ...] = ()  # puts that the table refused, which are tried again
-    again: tuple[float, ...] = ()  # the share that was written once more
-    found: tuple[int, ...] = ()  # of a sampled follower: 1 with the entry, 0 without, -1 unknown
+    have: tuple[float, ...] = ()  # by cell: the share that is in the timelines
+    refused: tuple[int, ...] = ()  # by cell: puts that the table refused and that are retried
+    again: tuple[float, ...] = ()  # by cell: the share that was written again
+    found: tuple[int, ...] = ()  # by cell: 1 if the sampled follower has it, 0 if not, -1 unknown
     is_largest: bool = True
 
     @property
     def entries(self) -> int:
-        """How many are written."""
+        """How many entries are written."""
         return min(1, self.delivered) if self.by == CHANNEL else self.delivered
 
     @property
@@ -53,7 +53,7 @@ class Ring:
 
 @dataclass(frozen=True, kw_only=True)
 class Depth:
-    """About how many messages a queue holds, and its dead-letter queue."""
+    """Approximate numbers of messages in a queue and its dead-letter queue."""
 
     waiting: int = 0
     at_work: int = 0  # received, and hidden until their worker has deleted them or failed
@@ -96,40 +96,40 @@ class Headline:
 @dataclass(frozen=True)
 class Event:
     number: int
-    at: float  # by the ledger, where it is about a delivery
+    at: float  # from the ledger, if it is about a delivery
     kind: str
     text: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hurting:
-    """What is done to the stage of `fanfold demo --hurt`, and what came of it."""
+    """The faults of `fanfold demo --hurt` that are on, and their effects so far."""
 
     throttled: bool = False
     twice: bool = False
     killed: int = 0
     refused: int = 0  # batches
     copies: int = 0
-    rewritten: int = 0  # entries that were written once more
-    shown_after: int = 0  # seconds until a killed worker's message is shown again
-    hidden_for: int = 0  # seconds until any other one is
+    rewritten: int = 0  # entries that were written again
+    shown_after: int = 0  # seconds until a killed worker's message is visible again
+    hidden_for: int = 0  # seconds until any other message is
     is_scripted: bool = True
     act: str = ""  # what the script does now
-    publishes: str = ""  # what a press of the button publishes
+    publishes: str = ""  # what the button publishes
     has_ended: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Rows of readers against what callers sent: the graph and the posts that were accepted."""
+    """The rows in the timelines, compared with the follow graph and the accepted posts."""
 
     expected: int
-    delivered: int  # of those, the ones that are in their timelines
+    delivered: int  # the expected ones that are in timelines
     unexpected: int
     twice: int
     wrong_readers: int
     sentence: str
-    wrong_counts: int = 0  # of what publishers were told
+    wrong_counts: int = 0  # that publishers were told
 
     @property
     def lost(self) -> int:
@@ -144,23 +144,23 @@ class Verdict:
 @dataclass(frozen=True, kw_only=True)
 class State:
     where: str  # stack, account and region
-    read_at: float  # when the reading of this state began; the older, the less is it a claim
+    read_at: float  # when the refresh began
     every_seconds: float
-    is_protected: bool = False  # from deletion, as `prod` is: the page shows that by a colour
+    is_protected: bool = False  # from deletion, like `prod`; the page has another colour
     may_operate: bool = False
     cost: str = ""
-    failure: str = ""  # why the last refresh did not come through
+    failure: str = ""  # why the last refresh failed
     ring: Ring | None = None
     others: tuple[Ring, ...] = ()
     open: int = 0
     stalled: int = 0
     rate: float = 0.0  # entries a second
-    rate_at: float = 0.0  # the end of the minute that the metric counts; 0 where none is asked
+    rate_at: float = 0.0  # the end of the minute that the metric counts; 0 without a metric
     queues: dict[str, Depth] = field(default_factory=dict)
     paused: Paused = field(default_factory=Paused)
     workers: tuple[Worker, ...] = ()
     readers: tuple[ReaderView, ...] = ()
-    still_seconds: float = 0.0  # since anything has moved, while something is owed
+    still_seconds: float = 0.0  # since the last progress, while fan-outs are open
     hurting: Hurting | None = None
     verdict: Verdict | None = None
     events: tuple[Event, ...] = ()
@@ -171,9 +171,6 @@ class State:
         return sum(each.dead for each in self.queues.values())
 
     def content(self) -> dict[str, Any]:
-        """The state as JSON, with what is worked out of it."""
+        """The state as JSON, with the share of each fan-out."""
         shares = {ring.ref_id: ring.share for ring in (self.ring, *self.others) if ring}
         return {**asdict(self), "shares": shares}
-
-    def with_headline(self, headline: Headline, events: tuple[Event, ...]) -> State:
-        return replace(self, headline=headline, events=events)

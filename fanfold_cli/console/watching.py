@@ -1,6 +1,6 @@
-"""The state that the page asks for: one refresh for all pages, made when one is due and asked for.
+"""The state that pages get. One refresh serves all pages, made when it is due and a page asks.
 
-Where nobody looks, nothing is read: the page asks only while it is seen.
+A page asks only while it is visible, so nothing is read while nobody looks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fanfold_cli.users.acting import client_of
 LOCAL_SECONDS: Final = 1.0
 AWS_SECONDS: Final = 5.0
 READERS: Final = 3
-# Of a request that gets no answer, or one of a moment's trouble.
+# For a request without an answer, retries included.
 PATIENCE_SECONDS: Final = 3.0
 EVENTS: Final = 50
 EXPECTED: Final = (FanfoldError, ClientError, BotoCoreError, ExpectedError)
@@ -35,7 +35,7 @@ EXPECTED: Final = (FanfoldError, ClientError, BotoCoreError, ExpectedError)
 
 @dataclass
 class Story:
-    """What has happened, in short sentences, the newest last; threads may add to it."""
+    """What has happened, in short sentences, newest last; thread-safe."""
 
     lines: deque[Event] = field(default_factory=lambda: deque(maxlen=EVENTS))
     told: Callable[[str], None] = lambda _: None
@@ -43,7 +43,7 @@ class Story:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, kind: str, text: str, at: float | None = None) -> None:
-        """Add what has happened `at` this time, by default now."""
+        """Add an event that happened `at` this time, by default now."""
         with self._lock:
             self._number += 1
             when = clock.now_ms() / 1000 if at is None else at
@@ -51,17 +51,17 @@ class Story:
         self.told(text)
 
     def follow(self, before: State, after: State) -> State:
-        """Add what happened between the two states; the later one, with what there is to say."""
+        """Add the events between two states; return the later one with headline and events."""
         for at, kind, text in wording.events(before, after):
             self.add(kind, text, at)
         with self._lock:
             lines = tuple(self.lines)
-        return after.with_headline(wording.headline(after), lines)
+        return replace(after, headline=wording.headline(after), events=lines)
 
 
 @dataclass
 class Movement:
-    """How fast entries come, and since when nothing has moved."""
+    """How fast entries come, and when the last one came."""
 
     at: float = 0.0
     delivered: dict[str, int] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Movement:
     moved_at: float = 0.0
 
     def see(self, now: float, delivered: dict[str, int]) -> None:
-        """Take how much is delivered of each fan-out, at this time of the monotonic clock."""
+        """Note the delivered entries of each fan-out at this time of the monotonic clock."""
         new = sum(
             max(0, count - self.delivered.get(ref_id, 0)) for ref_id, count in delivered.items()
         )
@@ -82,20 +82,20 @@ class Movement:
 
 @dataclass
 class Refreshing:
-    """The state that pages are shown: one refresh for all, made when it is due and asked for.
+    """Refreshes the state when it is due and a page asks.
 
-    What no state waits for is looked up beside it, for the next one.
+    Slow look-ups run in a thread, and the next refresh uses them.
     """
 
     state: State
-    read: Callable[[State], State]  # the next one, after the last
+    read: Callable[[State], State]  # makes the next state from the last
     look_up: Callable[[], None] = lambda: None
     story: Story = field(default_factory=Story)
-    served: State | None = None  # the last that a page got, if there is one
+    served: State | None = None  # the last that a page got, if any
     _due: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _looking: threading.Thread | None = None
-    _failed: str = ""  # why the last look-up did
+    _failed: str = ""  # why the last look-up failed
 
     def content(self) -> Content:
         """The state as a page gets it."""
@@ -136,7 +136,7 @@ class Refreshing:
 
 @dataclass
 class Watching:
-    """Reads a deployment for the page; `users` are the readers whose timelines it shows."""
+    """Reads a deployment for the page; `users` are the readers that it shows."""
 
     deployment: Deployment
     users: Sequence[str] = ()
@@ -182,7 +182,7 @@ class Watching:
         )
 
     def look_up(self) -> None:
-        """Read the readers' timelines, and find followers of the post: many calls, one by one."""
+        """Read the readers' timelines and find followers of the post, by many sequential calls."""
         for reader in self._readers:
             reader.look(slowest=max(LATE_SECONDS, self._every_seconds))
         chosen = self._reading.chosen
@@ -190,7 +190,7 @@ class Watching:
             self._find_readers(self._reading.take_sample(chosen))
 
     def _find_readers(self, sampled: Sequence[str]) -> None:
-        """On the local engine, three of the followers, if nobody was named: signing in is free."""
+        """On the local engine, choose three followers if none was named: signing in is free."""
         if self.deployment.is_local and not self._readers and len(sampled) >= READERS:
             step = len(sampled) // READERS
             some = sampled[::step][:READERS]
@@ -198,7 +198,7 @@ class Watching:
 
 
 def reader_of(deployment: Deployment, user: str) -> ConsoleReader:
-    """The user as a reader, whose requests do not hold a refresh up for long."""
+    """A reader whose requests do not delay a refresh for long."""
     return ConsoleReader(user, lambda name: client_of(deployment, name, seconds=PATIENCE_SECONDS))
 
 

@@ -1,4 +1,4 @@
-"""What the page says: the headline of a state, and events between two. Pure."""
+"""What the page says: the headline of a state, and the events between two states. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fanfold_cli.deliveries.idle_timeout import AGAIN_SECONDS
 from fanfold_cli.terminal import counted
 
 STILL = "Nothing moves, nothing is lost"
-# Of nothing moving that people wonder about.
+# People wonder about a longer standstill.
 STILL_SECONDS = 6.0
-# Of people: up to ten seconds with a tenth, above in whole ones.
+# Shorter durations are shown with tenths of a second.
 EXACT_SECONDS = 10.0
 
 
@@ -23,12 +23,12 @@ def duration(seconds: float) -> str:
 
 
 def limit(seconds: float) -> str:
-    """A time that is a setting: six minutes are not `6 min 0 s`."""
+    """A time limit: `6 min`, not `6 min 0 s`."""
     return age(round(seconds)).removesuffix(" 0 s")
 
 
 def headline(state: State) -> Headline:
-    """The one thing to know, and the reason; whatever it is, lanes that are paused are named."""
+    """The most important fact and its reason; always names paused lanes."""
     found = _headline(state)
     if state.failure or not (state.paused.lanes or found.title == STILL):
         return found
@@ -52,7 +52,7 @@ def _headline(state: State) -> Headline:
         return Headline(
             HURT,
             f"{what} stalled",
-            "The dead letters say why. Remove the cause, then redrive, or send it again.",
+            "The dead letters say why. Remove the cause, then redrive or resend.",
         )
     if state.ring is None:
         return Headline(CALM, "Nothing is being delivered", _what_waits(state))
@@ -76,14 +76,14 @@ def _ended(state: State, ring: Ring) -> Headline:
         return Headline(
             GOOD,
             _arrived(ring, "it"),
-            # A post that came by the queue has no row yet.
+            # A post still in the queue has no row yet.
             _dead(state) or _in_queues(state) or "Nothing is owed to anybody.",
         )
     return Headline(HURT, f"The delivery was {ring.state}", _dead(state))
 
 
 def _arrived(ring: Ring, what: str) -> str:
-    """Who has a post that is delivered, and how long that took."""
+    """Who got a delivered post, and how long that took."""
     took = f" in {duration(ring.lag_seconds)}" if ring.lag_seconds is not None else ""
     if ring.by == CHANNEL:
         readers = counted(ring.delivered, "follower")
@@ -117,7 +117,7 @@ def _sick(state: State) -> Headline | None:
 
 
 def untended(state: State) -> list[int]:
-    """Segments of the ring that were begun, are pending, and are in no worker's hands."""
+    """Pending segments of the ring that were begun, and that no worker holds."""
     ring = state.ring
     if ring is None or not ring.segments or not ring.have:
         return []
@@ -146,7 +146,7 @@ def _what_waits(state: State) -> str:
     waiting = _in_queues(state)
     words = waiting or "The queues are empty."
     if not (waiting or state.dead or state.readers):
-        # Such a post has no open row that a refresh could find.
+        # Its row is not open long enough for a refresh to find it.
         return f"{words} A post with few followers shows only with one of them as --reader."
     return f"{words} {_dead(state)}".strip()
 
@@ -166,7 +166,7 @@ def _hidden(state: State) -> str:
 
 
 def events(before: State, after: State) -> list[tuple[float, str, str]]:
-    """What has happened between two refreshes, as time, kind and sentence, the oldest first."""
+    """What happened between two refreshes, as time, kind and sentence, oldest first."""
     known = {ring.ref_id: ring for ring in (before.ring, *before.others) if ring}
     found = [(after.read_at, kind, sentence) for kind, sentence in _of_all(before, after)]
     for ring in (after.ring, *after.others):
@@ -191,7 +191,7 @@ def _of_all(before: State, after: State) -> Iterator[tuple[str, str]]:
 
 def _of_one(was: Ring | None, ring: Ring) -> Iterator[tuple[str, str]]:
     whose = f"the post of {ring.publisher_id}"
-    # The ring goes on to another post once its own is complete.
+    # The ring may show another post by now.
     is_shown = ring.is_largest or (was is not None and was.is_largest)
     if not is_shown and ring.state not in (STALLED, EXPIRED, ABANDONED):
         return

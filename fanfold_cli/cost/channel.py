@@ -1,4 +1,4 @@
-"""Estimates what posts in a channel cost, beside the same posts delivered to every follower."""
+"""Estimates the cost of posts in a channel, compared with delivery to every follower."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fanfold_cli.terminal import dollars, number_table
 if TYPE_CHECKING:
     from rich.table import Table
 
-# A read unit is 4 KB, or 8 KB of an eventual read.
+# A read unit is 4 KB, or 8 KB in an eventual read.
 READ_BYTES = 4 * UNIT_BYTES
 # An edge of PLAN's sample, with ids of 36 characters.
 EDGE_BYTES = 115
@@ -34,24 +34,24 @@ EDGE_BYTES = 115
 HEAD_BYTES = 60
 # One channel of it, with an id of 36 characters.
 CHANNEL_BYTES = 85
-# `last` and `last_seq` of the channel with the newest post, with ids of 36 characters. Others have
-# them for a minute.
+# `last` and `last_seq` of the channel with the newest post, with ids of 36 characters. Other
+# channels have them for a minute.
 LAST_BYTES = 82
 # An entry of a channel, with ids of 36 characters.
 ENTRY_BYTES = 185
-# For how long a container uses a head that it has read, on average.
+# How long a container uses a head that it has read, on average.
 MEAN_HEAD_SECONDS = HEAD_SECONDS * (1 - JITTER / 2)
 DAY_SECONDS = 86_400
 ACTIVE_PERCENT = 10.0
-# Of whoever reads at all, as in the table of docs/cost.md.
+# Of each active reader, as in the table of docs/cost.md.
 PAGES_A_DAY = 3
-# How many containers are warm: four times as many as pages of an even day would keep busy.
+# Warm containers, relative to those that evenly spread pages would keep busy.
 PEAK = 4
 
 
 @dataclass(frozen=True)
 class Units:
-    """Write and read units of DynamoDB, a consistent read counted whole."""
+    """Write and read units of DynamoDB; an eventual read counts half."""
 
     writes: float = 0.0
     reads: float = 0.0
@@ -69,10 +69,10 @@ class Units:
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """What is done with one channel in some time; all counts are of that time."""
+    """The use of one channel during some time; all counts are for that time."""
 
     posts: int  # of its publisher, in the channel
-    # Of the stage, follower or not, whose first page since the channel was added it is.
+    # All readers of the stage, followers or not, who read for the first time since it was added.
     readers: int
     pages: float  # of all readers
     containers: int = 1  # of `timeline`, each of which reads the channel once
@@ -82,7 +82,7 @@ class Use:
     followers: int = SAMPLE_EDGES  # of the publisher: PLAN reads the first of them
 
     def units(self) -> Units:
-        """All that a channel takes beside what each page reads of the reader's own."""
+        """All units of a channel; what a page reads of the reader's own rows is not included."""
         heads = head_reads(self.pages, containers=self.containers, seconds=self.seconds)
         return (
             post_units(self.channels, self.followers) * self.posts
@@ -97,7 +97,7 @@ def head_bytes(channels: int) -> int:
 
 
 def post_units(channels: int, followers: int) -> Units:
-    """One post: its acceptance, its entry, the head, and the ledger; and what PLAN reads."""
+    """One post: its acceptance, its entry, the head, the ledger, and PLAN's reads."""
     head = head_bytes(channels) + LAST_BYTES
     writes = ACCEPT_UNITS + 1 + math.ceil(head / UNIT_BYTES) + COMPLETION_UNITS
     sample = math.ceil(min(followers, SAMPLE_EDGES) * EDGE_BYTES / READ_BYTES)
@@ -105,7 +105,7 @@ def post_units(channels: int, followers: int) -> Units:
 
 
 def window_units(entries: int) -> Units:
-    """What a container reads of a channel after a cold start, or if it missed a post in it."""
+    """What a container reads of a channel after a cold start, or after it missed a post."""
     return Units(reads=max(1, math.ceil(min(entries, WINDOW) * ENTRY_BYTES / READ_BYTES)))
 
 
@@ -115,9 +115,9 @@ def head_read_units(channels: int) -> Units:
 
 
 def head_reads(pages: float, *, containers: int, seconds: float) -> float:
-    """How often containers read the head for pages that come by chance.
+    """How often containers read the head, for pages at random times.
 
-    After each read, a container reads it again for the first page after about a second.
+    A container reads it again for the first page after about a second.
     """
     if not pages:
         return 0.0
@@ -126,28 +126,28 @@ def head_reads(pages: float, *, containers: int, seconds: float) -> float:
 
 
 def memo_units() -> Units:
-    """What the first page of each reader takes after a channel was added: a follow, and a row."""
+    """What a reader's first page after a new channel takes: reading a follow, writing a row."""
     return Units(writes=1, reads=1)
 
 
 def promotion_units(channels: int) -> Units:
-    """What adding a channel takes at once."""
+    """What adding a channel takes immediately."""
     head = head_bytes(channels)
     return Units(math.ceil(head / UNIT_BYTES), math.ceil(head / READ_BYTES))
 
 
 @dataclass(frozen=True)
 class InChannel:
-    """A post of a publisher in a channel, and what the channel takes besides, in dollars."""
+    """What a post in a channel takes, and what else the channel costs in dollars."""
 
     followers: int
-    containers: int  # of `timeline` that are warm, for the pages of the followers who read
+    containers: int  # warm ones of `timeline`, for the pages of active followers
     write_units: int
     read_units: float  # of PLAN, and of all containers once
     dollars: float
     pushed_dollars: float  # the same post delivered to each follower, by DynamoDB and Lambda
     promotion_dollars: float  # once
-    heads_dollars: float  # a day, whether there are posts or not
+    heads_dollars: float  # a day, even without posts
 
     @classmethod
     def of(cls, pushed: Publish, channels: int, active_percent: float) -> InChannel:
@@ -179,10 +179,10 @@ class InChannel:
 
 @dataclass(frozen=True)
 class ChannelUse:
-    """The same for publishers of several sizes."""
+    """`InChannel` for publishers of several sizes."""
 
     channels: int
-    active_percent: float  # of the followers, who read on a day
+    active_percent: float  # of the followers: they read each day
     publishes: Sequence[InChannel]
 
     @classmethod
@@ -221,16 +221,16 @@ class ChannelUse:
         head_kb = head_bytes(self.channels) / UNIT_BYTES
         yield (
             "In a channel: the post, one entry, the row of all channels, and the ledger. The price "
-            f"also has a read of the channel's newest {WINDOW} entries by each warm container of "
-            f"`timeline`, {window} read units, which only those make that missed the post before. "
-            "A container is taken to be busy for "
-            f"{REQUEST_SECONDS * 1000:.0f} ms a page, with {PAGES_A_DAY} pages a day of each who "
-            f"reads, and {PEAK} times as many are warm as an even day would need."
+            f"includes a read of the channel's newest {WINDOW} entries by each warm container of "
+            f"`timeline`, {window} read units, which is needed only after a missed post. "
+            f"Assumptions: a page keeps a container busy for {REQUEST_SECONDS * 1000:.0f} ms, each "
+            f"active reader reads {PAGES_A_DAY} pages a day, and {PEAK} times as many containers "
+            "are warm as evenly spread pages would need."
         )
         yield (
             "Promotion: the first page of each reader afterwards reads one follow and writes the "
-            "reader's row. Readers of the stage who do not follow the publisher do so too; they "
-            "are not counted here."
+            "reader's row. That of readers who do not follow the publisher does too, which is not "
+            "counted here."
         )
         yield (
             "Heads: for the first page after about a second, a container reads the row of all "

@@ -1,4 +1,4 @@
-"""Estimates the capacity and price that a first follow takes, with the posts that it brings."""
+"""Estimates the capacity and price of a first follow, with the posts that it brings."""
 
 import math
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from fanfold.budgets import LaneBudget
 from fanfold_cli.cost.prices import PRICES
 
-# Of the door: the rows of follow and reader in a transaction, and the edge.
+# By the API: the rows of follow and reader in a transaction, and the edge.
 WRITES = 5
-# Of the door: the follow and the marks before, and the follow twice after its change. Of RELATE,
-# which reconciles once more: the follow twice, and the edge. Levels are remembered.
+# By the API: the follow and the marks, then the follow twice after its change. By RELATE, which
+# reconciles again: the follow twice, and the edge. Levels are cached.
 READS = 7
 # An item of the outbox takes about 160 bytes with ids of 36 characters.
 POSTS_PER_READ = 25
@@ -22,13 +22,13 @@ ORDERS_PER_WORKER = 50
 
 @dataclass(frozen=True)
 class FirstFollow:
-    """A follow of a publisher with at least as many `posts` as it brings, while RELATE keeps up."""
+    """A follow of a publisher who has all the `posts` that it brings, while RELATE keeps up."""
 
     posts: int
     write_units: int
     read_units: float
     dynamodb_dollars: float
-    backfill_dollars: float  # the part of what it brings
+    backfill_dollars: float  # of `dynamodb_dollars`, for the posts
 
     @classmethod
     def bringing(cls, posts: int) -> "FirstFollow":
@@ -40,7 +40,7 @@ class FirstFollow:
 
 @dataclass(frozen=True)
 class Rush:
-    """How many follows a second RELATE keeps up with, by its two bounds."""
+    """How many follows a second RELATE keeps up with, by each of its two bounds."""
 
     by_share: float  # of the write capacity
     by_cpu: float
@@ -58,7 +58,7 @@ class Rush:
 
 
 def _looks(posts: int) -> float:
-    """The first look reads the follow; both read the outbox, and the second one the entries.
+    """The first pass reads the follow, both read the outbox, and the second reads the entries.
 
     Outbox and entries are read eventually, for half a unit each.
     """

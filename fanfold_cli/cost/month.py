@@ -1,4 +1,4 @@
-"""Estimates what a month of a service costs, for the table in docs/cost.md."""
+"""Estimates the monthly cost of a service, for the table in docs/cost.md."""
 
 from dataclasses import dataclass, fields
 
@@ -17,23 +17,23 @@ from fanfold_cli.cost.prices import (
 )
 from fanfold_cli.cost.publish import MB_PER_GB, REQUEST_SECONDS, Publish
 
-ALARM_METRICS, METRICS = 70, 5  # those of alarms, rounded up, and our own
+ALARM_METRICS, METRICS = 70, 5  # of alarms, rounded up; our own
 
 DAYS = 30
 RETENTION_DAYS = 30
-# What a follow brings: fewer than it may, since few publishers post daily.
+# Posts that a follow brings: fewer than the limit, since few publishers post daily.
 OLDER_POSTS = 10
 GB = 1e9
-# An entry and DynamoDB's 100 bytes for each item; a post of 1 KB with its item in the index; and
-# what lies of one follow: edge and row.
+# An entry, with DynamoDB's 100 bytes for each item; a post of 1 KB, with its item in the index; a
+# follow, which is an edge and a row.
 ENTRY_BYTES, POST_BYTES, FOLLOW_BYTES = 280, 1_600, 500
-# A page of 20 entries: the reader's row, the range, and each post, as if none were cached.
+# A page of 20 entries: the reader's row, the range, and each post, without a cache.
 PAGE_ENTRIES = 20
 PAGE_READS = 1 + 1 + PAGE_ENTRIES
 PAGE_BYTES = PAGE_ENTRIES * 1_250
 # The access log, the function's own report, and its lines.
 LOG_BYTES_PER_REQUEST = 1_000
-# A message is sent, received and deleted. Lambda asks idle queues, too: four queues, 15 times a
+# A message is sent, received and deleted. Lambda polls idle queues, too: four queues, 15 times a
 # minute each.
 SQS_REQUESTS_PER_MESSAGE = 3
 MINUTES = DAYS * 24 * 60
@@ -60,7 +60,7 @@ class Traffic:
 class Month:
     """Dollars for each part of the bill."""
 
-    entries: float  # all that a publish writes and reads
+    entries: float  # all writes and reads of publishes
     pages: float
     follows: float
     storage: float
@@ -95,7 +95,7 @@ LARGE = Traffic(
 
 
 def of(service: Traffic) -> Month:
-    """What a month in a steady state costs, as if no message came twice and nothing throttled."""
+    """Assume a steady state, no duplicate messages and no throttles."""
     memory_mb = WRITER_MEMORY_MB[LIBCURL]
     budget = Budget.of(DEFAULT_WRITE_CAPACITY)
     publish = Publish.to(service.mean_followers, budget, memory_mb=memory_mb)
@@ -104,13 +104,10 @@ def of(service: Traffic) -> Month:
     follows = service.new_follows_per_day * DAYS
     entries = service.posts_per_day * RETENTION_DAYS * service.mean_followers
     requests = posts + pages + follows
-    # Each order of a follow takes its part of a worker's second.
     gb_seconds = requests * REQUEST_SECONDS + follows * ORDERS / ORDERS_PER_WORKER
     gb_seconds = gb_seconds * memory_mb / MB_PER_GB + SWEEP_GB_SECONDS * MINUTES
     runs = requests + ORDERS * follows + MINUTES
-    # What PLAN delivers itself has no message in a lane.
-    orders = publish.orders
-    messages = posts * (1 + orders) + ORDERS * follows
+    messages = posts * (1 + publish.orders) + ORDERS * follows
     stored = (
         entries * ENTRY_BYTES
         + service.posts_per_day * (RETENTION_DAYS + 14) * POST_BYTES

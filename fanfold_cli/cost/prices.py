@@ -1,4 +1,4 @@
-"""The prices that all estimates use: list prices of us-east-1 on demand, without free tiers.
+"""The prices in all estimates: on-demand list prices of us-east-1, without free tiers.
 
 As third-party price guides quoted them in November 2026; AWS's own pages are authoritative.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Prices:
-    """What `fanfold cost` calculates with, and shows."""
+    """The prices that `fanfold cost` uses and shows."""
 
     region: str = "us-east-1"
     as_of: str = "November 2026"
@@ -20,7 +20,7 @@ class Prices:
     dollars_per_million_requests: float = 0.20
 
     def dynamodb(self, *, writes: float = 0.0, reads: float = 0.0) -> float:
-        """The price of so many write and read units, in dollars."""
+        """The price of write and read units, in dollars."""
         return (
             writes / 1e6 * self.dollars_per_million_writes
             + reads / 1e6 * self.dollars_per_million_reads
@@ -36,8 +36,8 @@ class Prices:
 
 PRICES = Prices()
 
-# https://aws.amazon.com/dynamodb/pricing/on-demand/: a month of a GB in a table, and of the same GB
-# in point-in-time recovery
+# https://aws.amazon.com/dynamodb/pricing/on-demand/: a GB for a month in a table, and in its
+# point-in-time recovery
 DOLLARS_PER_GB_STORED = 0.25 + 0.20
 # https://aws.amazon.com/sqs/pricing/: standard queues
 DOLLARS_PER_MILLION_SQS_REQUESTS = 0.40

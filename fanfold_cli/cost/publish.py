@@ -1,4 +1,4 @@
-"""Estimates the capacity, time and price that the delivery of one post takes."""
+"""Estimates the capacity, time and price of the delivery of one post."""
 
 import math
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from fanfold.follows.follower_estimate import SAMPLE_EDGES
 from fanfold_cli.cost.prices import PRICES
 
 MB_PER_GB = 1024
-# How long a request keeps a function busy, mostly by waiting. Estimated, not measured.
+# How long a request keeps a function busy, mostly waiting. Estimated, not measured.
 REQUEST_SECONDS = 0.05
 # Write units before a post is planned: the count of the publisher's rate, the post (2 with a body
 # of 1 KB), its item in the outbox, the row of the ledger, and that row in the index of incomplete
 # fan-outs.
 ACCEPT_UNITS = 6
-# Bytes of a ledger row without pending segments, of each pending segment in it, and of how far each
-# one is that was handed back.
+# Bytes of a ledger row: without pending segments, for each pending segment, and for the position of
+# each segment that was handed back.
 LEDGER_ROW_BYTES = 425
 PENDING_SEGMENT_BYTES = 3
 RESUME_BYTES = 31
@@ -41,7 +41,7 @@ class Publish:
     followers: int
     lane: str
     segments: int
-    orders: int  # to workers of a lane, with those for what they hand back
+    orders: int  # messages to workers of a lane, hand-backs included
     write_units: int
     read_units: int
     seconds: float  # from the start of the first worker to the last entry
@@ -79,26 +79,26 @@ class Publish:
 
 
 def one_hop_followers(budget: Budget) -> int:
-    """To how many followers PLAN delivers a post itself, on a table that never throttles."""
+    """The most followers to whom PLAN delivers itself, on a table that never throttles."""
     in_time = budget.publish_burst + budget.publish.worker_rate * ONE_HOP_SECONDS
     return min(SAMPLE_EDGES - 1, math.floor(in_time))
 
 
 def one_hop_units() -> int:
-    """Write units of a publish that PLAN delivers at once, apart from its entries."""
+    """Write units of a post that PLAN delivers itself, apart from its entries."""
     return ACCEPT_UNITS + COMPLETION_UNITS
 
 
 def ledger_units(segments: int, hand_backs: int = 0) -> int:
-    """The same of one that is planned, if each segment is handed back so often, and none lost."""
+    """The same for a planned post, each of whose segments is handed back `hand_backs` times."""
     # Planning writes the row with all segments pending; each finished segment writes it again.
     counts = range(1, segments + 1)
     rows = sum(_row_units(pending, pending if hand_backs else 0) for pending in counts)
-    if hand_backs:  # as each does; the first one of a segment makes the row longer
+    if hand_backs:  # each writes the row; the first of a segment makes it longer
         rows += sum(_row_units(segments, resumes) for resumes in counts)
         rows += (hand_backs - 1) * segments * _row_units(segments, segments)
-    # Completion deletes the row from the index; with several segments it is an update of its own,
-    # and the plan has moved the key there, which then tells that the fan-out is large.
+    # Completion removes the row from the index. With several segments it is a separate update, and
+    # planning has moved the key in the index, which then says that the fan-out is large.
     completion, moved = (1, 0) if segments == 1 else (2, 2)
     return ACCEPT_UNITS + _row_units(segments) + moved + rows + completion
 

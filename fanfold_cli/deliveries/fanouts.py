@@ -1,4 +1,4 @@
-"""Many fan-outs at once: list those that are open or stalled, send them again, or end them."""
+"""Many fan-outs at once: list open and stalled ones, resend them, or end them."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ from fanfold_cli.terminal import print_result, say
 @dataclass(frozen=True)
 class Listed:
     rows: list[Fanout]  # the oldest of each index first
-    counts: dict[str, int]  # all that are in an index, by its name
+    counts: dict[str, int]  # the size of each index, by its name
 
 
 def listed(deployment: Deployment, *, stalled: bool, is_open: bool, limit: int) -> Listed:
-    """Read up to `limit` rows of each index asked for.
+    """Read up to `limit` rows of each requested index; of the open ones, the oldest.
 
-    Of the open ones these are the oldest, whose keys tell their age. Raises `TryLater`.
+    Raises `TryLater`.
     """
     stores = deployment.stores()
     ledger, fanouts = stores.ledger, stores.open_fanouts
@@ -40,7 +40,7 @@ def listed(deployment: Deployment, *, stalled: bool, is_open: bool, limit: int) 
         rows += (row for row in rows_of(fanouts, ids[:limit]) if row.state == STALLED)
     if is_open:
         keys = sorted(
-            # A set: a key that moves while the index is read may be seen at both its places.
+            # A set, because a key that moves during the read may be seen twice.
             {(key.accepted_at, key.fanout_id) for page in fanouts.key_pages() for key in page}
         )
         counts["open"] = len(keys)
@@ -50,7 +50,7 @@ def listed(deployment: Deployment, *, stalled: bool, is_open: bool, limit: int) 
 
 
 def rows_of(fanouts: OpenFanouts, ids: list[str]) -> Iterator[Fanout]:
-    """The rows that there are, the oldest first; an index may lag behind its table."""
+    """The rows that exist, oldest first; an index may lag behind its table."""
     found = []
     for start in range(0, len(ids), MAX_KEYS):
         found += [row for row in fanouts.rows(ids[start : start + MAX_KEYS]).values() if row]
@@ -58,7 +58,7 @@ def rows_of(fanouts: OpenFanouts, ids: list[str]) -> Iterator[Fanout]:
 
 
 def content(row: Fanout) -> dict[str, Any]:
-    """What a listing says about a fan-out; the age is in seconds since it was accepted."""
+    """A fan-out in a listing; its age is counted from its acceptance."""
     status = status_of(row)
     return {
         "ref_id": row.fanout_id,
@@ -109,10 +109,10 @@ def age(seconds: int) -> str:
 
 
 def resend(deployment: Deployment, ids: Iterable[str], bar: Bar) -> dict[str, int]:
-    """Send what is pending of each again; return how many messages, by id.
+    """Send the pending messages of each again; return how many, by id. Raises `Unsent`.
 
-    Each is opened again first, so that SWEEP sends what is not sent here, or is lost again. None
-    are sent for one that has ended. Raises `Unsent`.
+    Each fan-out is reopened first, so that SWEEP sends what is not sent here or is lost again. None
+    are sent for one that has ended.
     """
     ledger, sent = deployment.stores().ledger, dict[str, int]()
     for ref_id in ids:
@@ -124,7 +124,7 @@ def resend(deployment: Deployment, ids: Iterable[str], bar: Bar) -> dict[str, in
 
 
 def abandon(deployment: Deployment, ids: Iterable[str]) -> list[str]:
-    """End the fan-outs and count them in a metric; return those that had not ended already."""
+    """End the fan-outs and count them in a metric; return those that had not ended before."""
     ledger, ended = deployment.stores().ledger, list[str]()
     try:
         for ref_id in ids:
@@ -138,7 +138,7 @@ def abandon(deployment: Deployment, ids: Iterable[str]) -> list[str]:
 
 
 def _was_ours(row: Fanout | None, now: str) -> bool:
-    """Whether a refusal was of our own second attempt, because the first one's answer was lost."""
+    """Whether the refused call was a retry of our own, whose first answer was lost."""
     return row is not None and (row.state, row.changed_at) == (ABANDONED, now)
 
 
@@ -154,7 +154,7 @@ def _send_again(deployment: Deployment, row: Fanout) -> int:
 
 
 def _count(deployment: Deployment, count: int) -> None:
-    """Add to the metric of the stack whose ledger this is; the rows are true without it."""
+    """Add to the stack's metric; a failure is only reported, because the rows are right."""
     table = {"Name": "FanoutsTable", "Value": deployment.settings().fanouts_table}
     datum = {
         "MetricName": names.FANOUTS_ABANDONED,
@@ -167,4 +167,4 @@ def _count(deployment: Deployment, count: int) -> None:
             Namespace=names.METRICS_NAMESPACE, MetricData=[datum]
         )
     except (ClientError, BotoCoreError) as error:
-        say(f"They are abandoned, but the metric {names.FANOUTS_ABANDONED} lacks them: {error}")
+        say(f"They are abandoned, but not counted in the metric {names.FANOUTS_ABANDONED}: {error}")

@@ -1,4 +1,4 @@
-"""An idle timeout: a wait for deliveries ends once nothing has progressed for so long."""
+"""An idle timeout: a wait for deliveries ends after a time without progress."""
 
 from dataclasses import dataclass, field
 
@@ -6,20 +6,20 @@ from fanfold import clock, names
 from fanfold.sweep.silence import SILENCE_SECONDS
 from fanfold_cli.terminal import say
 
-# When a message comes again whose run failed or met no answer: the longest of all queues.
+# A message is received again this long after a failed run, in the slowest queue.
 AGAIN_SECONDS = max(queue.visibility_seconds for queue in names.QUEUES)
-# SWEEP asks about a fan-out that was silent for so long, which is longer than `AGAIN_SECONDS`. Its
-# next run begins within a minute and ends within another, and the order that it sends takes one.
+# SWEEP resends a fan-out that was silent for `SILENCE_SECONDS`, which is longer than
+# `AGAIN_SECONDS`. Its next run begins within a minute and ends within another; then DELIVER runs.
 DELIVERY_SECONDS = SILENCE_SECONDS + 2 * 60.0 + names.DELIVER.seconds
-# A pause that people wonder about.
+# People wonder about a longer pause.
 QUIET_SECONDS = 15.0
 
 
 @dataclass
 class IdleTimeout:
-    """Since when nothing has progressed; says once in each long pause what is waited for."""
+    """The time since the last progress; in each long pause, says once why it waits."""
 
-    seconds: float  # after so many without progress, it is over
+    seconds: float  # without progress, until it is over
     since: float = field(default_factory=lambda: clock.monotonic())
     is_said: bool = False
 
@@ -31,8 +31,8 @@ class IdleTimeout:
         if quiet >= QUIET_SECONDS and not self.is_said:
             self.is_said = True
             say(
-                f"Nothing has come for {quiet:.0f} s. A message whose run failed comes again "
-                f"{AGAIN_SECONDS} s after it was received, and SWEEP looks for what was lost, so "
-                f"this waits for up to {self.seconds:,.0f} s."
+                f"Nothing has arrived for {quiet:.0f} s. A message whose run failed is received "
+                f"again after {AGAIN_SECONDS} s, and SWEEP resends what was lost, so this waits "
+                f"for up to {self.seconds:,.0f} s."
             )
         return quiet > self.seconds

@@ -1,7 +1,7 @@
-"""Which lanes are paused; by whom, since when, until when and why: tags of the queue, one a person.
+"""Which lanes are paused, by whom, since when, until when and why, as tags of their queues.
 
-A tag is where everybody looks who wonders about the queue, and no restore of a table undoes it. As
-each person has their own, two who pause at once overwrite nothing of each other.
+Everybody who examines a queue sees its tags, and no restore of a table undoes them. Each person has
+their own tag, so two who pause at once do not overwrite each other.
 """
 
 import re
@@ -16,7 +16,7 @@ from fanfold.aws.event_sources import PAUSED
 from fanfold_cli.stack import Deployment
 
 PREFIX = "fanfold:paused-by:"
-# SQS's limits for a tag, and the characters that it may have beside letters, digits and spaces.
+# SQS's limits of a tag: its lengths, and its characters besides letters and digits.
 MAX_KEY_CHARS = 128
 MAX_VALUE_CHARS = 256
 SPECIAL = frozenset(" _.:/=+-@")
@@ -49,7 +49,7 @@ class Pause:
     def joined(self, earlier: "Pause", now_ms: int) -> "Pause":
         """Join an earlier pause to this one, unless it is over: all reasons, and the later end.
 
-        Their notes have one place, and two people may have one name: that of a role's session.
+        A name has one note, and all people in one session of a role have the same name.
         """
         if earlier.is_over(now_ms):
             return self
@@ -61,18 +61,18 @@ class Pause:
 @dataclass(frozen=True)
 class PausedLane:
     lane: str
-    pauses: tuple[Pause, ...] | None  # None if what is noted could not be read
+    pauses: tuple[Pause, ...] | None  # None if the notes could not be read
 
 
 @dataclass(frozen=True)
 class Paused:
-    """The lanes that are paused; or why that could not be read."""
+    """The paused lanes, or why they could not be read."""
 
     lanes: tuple[PausedLane, ...] = ()
     failure: str = ""
 
     def told(self, now_ms: int) -> str:
-        """All of it, and what to do; empty where nothing is paused."""
+        """All pauses, and what to do; empty if nothing is paused."""
         if self.failure:
             whom = "ask somebody who may run `fanfold pause --show`"
             return f"Whether lanes are paused could not be read; {whom}: {self.failure}"
@@ -87,9 +87,9 @@ class Paused:
 
 
 def read(deployment: Deployment) -> Paused:
-    """What a view says beside its own: no view fails where this may not, or cannot, be read.
+    """Read the paused lanes; errors of AWS, such as a missing permission, become a `failure`.
 
-    One call, and one for each lane that is paused.
+    Takes one call, and one for each paused lane.
     """
     queues = {queue: deployment.output(queue.url_output) for queue in names.PAUSABLE}
     sqs = deployment.client("sqs")
@@ -104,7 +104,7 @@ def read(deployment: Deployment) -> Paused:
 
 
 def _states(lambda_: Any, wanted: set[str]) -> dict[str, str]:
-    """The states of these queues' mappings, by pages of all that the account has."""
+    """The states of these queues' mappings, from the pages of all mappings of the account."""
     found: dict[str, str] = {}
     page: dict[str, str] | None = {}
     while page is not None and len(found) < len(wanted):
@@ -117,7 +117,7 @@ def _states(lambda_: Any, wanted: set[str]) -> dict[str, str]:
 
 
 def _place(name: str) -> str:
-    """Account and name of a queue, with which both its URL and its ARN end."""
+    """Account and name of a queue: both its URL and its ARN end with them."""
     return ":".join(re.split("[/:]", name)[-2:])
 
 
@@ -129,7 +129,7 @@ def _noted_or_none(sqs: Any, url: str) -> tuple[Pause, ...] | None:
 
 
 def told(found: Sequence[Pause] | None, now_ms: int) -> str:
-    """What is noted of a pause, to follow the words that something is paused."""
+    """The notes about a pause, as the end of a sentence about what is paused."""
     if found is None:
         return "; who paused, when and why could not be read"
     if not found:
@@ -138,23 +138,23 @@ def told(found: Sequence[Pause] | None, now_ms: int) -> str:
 
 
 def kept(text: str, most: int) -> str:
-    """The text as a tag can keep it."""
+    """The text as a tag can store it, `most` characters long."""
     return "".join(char if char.isalnum() or char in SPECIAL else "_" for char in text)[:most]
 
 
 def who_of(caller: str) -> str:
-    """The person as the tag names them; the end of an ARN tells more than its beginning."""
+    """The person's name in the tag: the end of an ARN says more than its beginning."""
     return kept(caller[-(MAX_KEY_CHARS - len(PREFIX)) :], MAX_KEY_CHARS)
 
 
 def note(sqs: Any, url: str, pause: Pause) -> None:
-    """Note the pause at the queue, in place of an earlier one by the same person (`joined`)."""
+    """Note the pause at the queue; it replaces an earlier note of the same person (`joined`)."""
     value = kept(f"{pause.since} {pause.until or NO_END} {pause.why}", MAX_VALUE_CHARS).rstrip()
     sqs.tag_queue(QueueUrl=url, Tags={f"{PREFIX}{pause.who}": value})
 
 
 def noted(sqs: Any, url: str) -> list[Pause]:
-    """The pauses that are noted at the queue, the earliest first."""
+    """The pauses noted at the queue, earliest first."""
     tags = sqs.list_queue_tags(QueueUrl=url).get("Tags", {})
     ours = {key: value for key, value in tags.items() if key.startswith(PREFIX)}
     found = [_pause(key.removeprefix(PREFIX), value) for key, value in ours.items()]
@@ -162,7 +162,7 @@ def noted(sqs: Any, url: str) -> list[Pause]:
 
 
 def forget(sqs: Any, url: str, pauses: list[Pause]) -> list[Pause]:
-    """Take these notes away; return the others, such as those that were made meanwhile."""
+    """Remove these notes; return the others, such as those that were made meanwhile."""
     found = noted(sqs, url)
     if over := [each for each in found if each in pauses]:
         sqs.untag_queue(QueueUrl=url, TagKeys=[f"{PREFIX}{pause.who}" for pause in over])

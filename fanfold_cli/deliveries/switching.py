@@ -1,4 +1,4 @@
-"""Switch the event source mappings of queues: stop or start their workers, and wait for them."""
+"""Enable or disable the event source mappings of queues, and wait until that is done."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -20,14 +20,14 @@ POLL_SECONDS = 1.0
 
 
 def switch(deployment: Deployment, queues: Sequence[names.Queue], wanted: str) -> None:
-    """Bring the event source mappings of the queues to the state `wanted`, and wait for them."""
+    """Bring the mappings of the queues to the state `wanted`, and wait."""
     switching = Switching(deployment, queues, wanted)
     switching.ask()
     switching.wait()
 
 
 class Switching:
-    """The event source mappings of some queues, on their way to the state `wanted`."""
+    """Brings the event source mappings of some queues to the state `wanted`."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Switching:
         self.deployment, self.wanted = deployment, wanted
         self.sqs, self.lambda_ = deployment.client("sqs"), deployment.client("lambda")
         self.caller = pauses.who_of(deployment.caller()) if reads_notes else ""
-        # Before the states: who notes a pause has asked for it before.
+        # Read before the states: a pause is noted after the lane was switched.
         self.noted = {queue: self._noted(queue) for queue in queues if reads_notes}
         mappings = {queue: deployment.event_source_mapping(queue) for queue in queues}
         self.ids = {queue: mapping["UUID"] for queue, mapping in mappings.items()}
@@ -55,15 +55,15 @@ class Switching:
         return self.before[queue] not in PAUSED
 
     def paused(self) -> dict[names.Queue, list[Pause]]:
-        """The queues that are paused, each with who has noted that."""
+        """The paused queues with their notes."""
         return {queue: found for queue, found in self.noted.items() if not self.runs(queue)}
 
     def doubt(self) -> str:
-        """Why the caller should think twice before resuming; empty if nothing speaks against it."""
+        """Why the caller should think twice before resuming; empty if there is no reason."""
         paused = self.paused().values()
         mine = {self.caller} if self.caller else set()
         if any({each.who for each in found} != mine for found in paused):
-            return "You did not pause all of this, or not alone."
+            return "Others have paused some of this, or it is not known who has."
         # Two people in one session of a role have one name.
         notes = (each for found in paused for each in found)
         if any(each.until and not each.is_over(clock.now_ms()) for each in notes):
@@ -76,7 +76,7 @@ class Switching:
         return found
 
     def ask(self) -> None:
-        """Ask for the change of every queue that needs it, whether or not others can be asked."""
+        """Request the change of every queue that needs it, even if some requests fail."""
         failures: list[ClientError | BotoCoreError] = []
         for queue in [each for each in self.ids if each in self.unasked]:
             try:
@@ -88,9 +88,9 @@ class Switching:
             raise failures[0]
 
     def wait(self) -> None:
-        """Until all are as wanted; raises `ExpectedError` when the patience is over.
+        """Wait until all are as wanted.
 
-        Or if another command has switched some back, or what was as wanted from the beginning.
+        Raises `ExpectedError` after `PATIENCE_SECONDS`, or if another command has undone it.
         """
         end, is_pause = time.monotonic() + PATIENCE_SECONDS, self.wanted in PAUSED
         undone = (
@@ -118,13 +118,13 @@ class Switching:
         return all(state == self.wanted for state in self.states.values())
 
     def _look(self, *, again: bool = False) -> None:
-        """Read the states of the lanes that were not as wanted yet, or `again` of all."""
+        """Read the states of the lanes that are not as wanted yet, or `again` of all."""
         for queue, mapping in self.ids.items():
             if again or self.states[queue] != self.wanted:
                 self.states[queue] = self.lambda_.get_event_source_mapping(UUID=mapping)["State"]
 
     def told(self) -> str:
-        """How each lane is now, or was when it was last seen."""
+        """The state of each lane, now or when it was last read."""
         with suppress(ClientError, BotoCoreError):
             self._look()
         each = (f"{name_of(queue)} is {word_for(state)}" for queue, state in self.states.items())
@@ -140,11 +140,11 @@ class Switching:
 
 
 def tagging(done: str, change: Callable[[], None]) -> None:
-    """A pause that cannot be noted is a pause all the same: it must not fail for that."""
+    """Report an error instead of raising it: a lane is switched even if that cannot be noted."""
     try:
         change()
     except (ClientError, BotoCoreError) as error:
-        say(f"Who pauses, and why, cannot be {done} at the queues: {error}")
+        say(f"The notes about pauses cannot be {done} at the queues: {error}")
 
 
 def name_of(queue: names.Queue) -> str:
@@ -156,7 +156,7 @@ def word_for(state: str) -> str:
 
 
 def _request(lambda_: Any, mapping: str, *, enabled: bool) -> bool:
-    """Request the change; return False if AWS refuses it because another one is in progress."""
+    """Request the change; return False if AWS refuses because another change is in progress."""
     try:
         lambda_.update_event_source_mapping(UUID=mapping, Enabled=enabled)
     except (

@@ -1,4 +1,4 @@
-"""Drop dead letters: write them to a file, and only then delete them. Restore them from there."""
+"""Drop dead letters: save them to a file, then delete them. Restore them from the file."""
 
 import json
 import re
@@ -21,16 +21,16 @@ from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import ExpectedError, ask, counted, failing_with, interrupted_with, say
 
-# What dropping a letter means, by what it is.
-ORDER = "nothing is lost: SWEEP asks again for what is pending, or `fanfold fanout abandon` ends it"
+# What dropping a letter means, by its kind.
+ORDER = "nothing is lost: SWEEP resends what is pending, or `fanfold fanout abandon` ends it"
 BACKFILL = "a follower may miss posts from before the follow"
 SETTLE = "then run `fanfold doctor --publisher PUBLISHER`: edges may differ from the follow"
 LOST = "a request that was accepted is lost for good"
 BROKEN = "refused by the contract, so nothing was accepted; tell the sender"
 UNKNOWN = "nothing here reads such a message; ask its sender what it was"
-# Of each line of a file.
+# The fields of each line of a file.
 FIELDS = ("queue", "id", "group", "attributes", "body")
-# What SQS takes in a body, and as a group, by its API reference ("SendMessage").
+# What SQS accepts as a body and as a group, by its API reference ("SendMessage").
 BODY = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
 GROUP = re.compile("[!-~]{0,128}")
 
@@ -39,11 +39,11 @@ Letters = list[tuple[names.Queue, DeadLetter]]
 
 @dataclass(frozen=True)
 class Dropped:
-    file: Path | None  # None if there was nothing to write
+    file: Path | None  # None if no letter was found
     dropped: list[DeadLetter]
     kept: list[DeadLetter]  # those that SQS refused to delete
     missing: list[str]  # ids that no queue had
-    held: dict[str, int]  # about how many somebody else took, by queue; of a whole queue
+    held: dict[str, int]  # about how many others hold, by queue; only without ids
 
 
 def drop(
@@ -54,9 +54,9 @@ def drop(
     file: Path,
     yes: bool,
 ) -> Dropped:
-    """Drop the letters with these ids, or all of these queues with None.
+    """Drop the letters with these ids; with None, all letters of these queues.
 
-    Raises `ExpectedError`; then nothing was dropped, or the file holds what was.
+    Raises `ExpectedError`; then nothing was dropped, or the file holds all that was.
     """
     kept_file.refuse_existing(file)
     with (
@@ -95,7 +95,7 @@ def drop(
 
 def _missed(found: Iterable[Held], ids: Collection[str] | None) -> dict[str, int]:
     if ids is not None:
-        return {}  # what was named and not found is said by its id
+        return {}  # ids that were not found are reported instead
     return {each.name: count for each in found if (count := each.missed())}
 
 
@@ -107,8 +107,8 @@ def _deleted(held: Iterable[Held], file: Path) -> list[DeadLetter]:
                 dropped.append(letter)  # noqa: PERF402 - counts whatever ends it
     except ExpectedError as late:
         raise ExpectedError(
-            f"{late} Dropped before: {counted(len(dropped), 'letter')}; {file} holds all that were "
-            "to go, so name another file then."
+            f"{late} {counted(len(dropped), 'letter')} had been dropped. {file} holds all letters, "
+            "so name another file then."
         ) from None
     return dropped
 
@@ -134,9 +134,9 @@ def _meaning(letter: DeadLetter) -> str:
 def restore(
     deployment: Deployment, letters: Letters, *, retention_days: int
 ) -> tuple[int, Counter[str]]:
-    """Send the letters of a file back; return how many, and how many stayed, by why.
+    """Send the letters of a file back; return how many were sent, and how many stayed, by reason.
 
-    What breaks the contract is sent too: that is how an operator tries it again after all.
+    Letters that break the contract are sent too: the operator wants to retry them.
     """
     sqs, sent, stayed = deployment.client("sqs"), 0, Counter[str]()
     with progress_bar("Restoring", total=len(letters), unit="letters") as bar:
@@ -164,16 +164,16 @@ def restore(
 
 
 def write_file(path: Path, letters: Letters, *, place: str) -> None:
-    """Write the letters of a stack to a new file; raises `ExpectedError`, or it is on the disk."""
+    """Write letters to a new file and sync it to disk; raises `ExpectedError`."""
     with kept_file.writing(path, place=place) as write_line:
         for queue, letter in letters:
             write_line(_content(queue, letter))
 
 
 def read_file(path: Path, *, place: str) -> Letters:
-    """All letters of a file; raises `ExpectedError` with the number of a line that is malformed.
+    """All letters of a file.
 
-    Or of a line that is of another stack than this `place`.
+    Raises `ExpectedError` with the number of a line that is malformed or of another stack.
     """
     try:
         # An editor may have left blank lines at the end.
@@ -212,7 +212,7 @@ class _Malformed(Exception):
 
 
 def _letter(line: bytes, *, place: str, where: str) -> tuple[names.Queue, DeadLetter]:
-    """Raises `ExpectedError`, which says `where` the line stands."""
+    """Raises `ExpectedError` that says `where` the line is."""
     try:
         content = _parsed(line)
         kept_file.refuse_another_stack(content, place=place, where=where, undone="Nothing was sent")
@@ -229,7 +229,7 @@ def _letter(line: bytes, *, place: str, where: str) -> tuple[names.Queue, DeadLe
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
-    """The object of a line: texts, and attributes that are texts."""
+    """The object in a line; all its values and attributes are strings."""
     try:
         content = json.loads(line)
     except (ValueError, RecursionError):

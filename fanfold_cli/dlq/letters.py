@@ -1,6 +1,6 @@
 """The letters of dead-letter queues: listed, or held by a command until it ends.
 
-SQS shows a letter only by a receive, which hides it from other readers for a time.
+Only a receive returns a letter, and hides it from others for a time.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -21,12 +21,12 @@ QUEUES = {queue.name.lower(): queue for queue in names.QUEUES}
 # Enough to read 10,000 letters and to think a question over. If the command is killed, its letters
 # reappear after this time.
 HIDDEN_SECONDS = 600
-# A letter counts as held until this long before it reappears: a slow call must end in time.
+# A letter counts as held until this long before it reappears, so that a slow call ends in time.
 MARGIN_SECONDS = 60
-# SQS has no search. To find a letter among more than these would take minutes, and to hold them all
-# would take more memory than a command should.
+# SQS has no search. Finding a letter among more than these would take minutes, and holding them all
+# too much memory.
 MAX_LETTERS = 10_000
-# The longest that a listing takes; if it is killed, the letters reappear after this time.
+# A listing takes less; if it is killed, the letters reappear after this time.
 LIST_SECONDS = 30
 BODY_CHARS = 80
 
@@ -42,9 +42,9 @@ def oldest_first(letters: Iterable[DeadLetter]) -> list[DeadLetter]:
 def oldest(
     deployment: Deployment, queue: names.Queue, limit: int
 ) -> tuple[list[DeadLetter], int, int]:
-    """The oldest of the letters read, `limit` at most; about how many there are, and were missed.
+    """The oldest `limit` letters of those read; about how many there are; about how many it missed.
 
-    Letters are hidden while the listing reads on, so that each is received once.
+    Letters are hidden while the listing reads, so that each is received once.
     """
     dead = dead_letters_of(deployment, queue)
     count = dead.count()
@@ -68,12 +68,12 @@ class Held:
 
     queue: names.Queue
     dead: DeadLetterQueue
-    # Of the monotonic clock, and in epoch milliseconds: later, other readers may have them. Both,
-    # because the one stands still while a machine sleeps, and the other may be put back.
+    # After this, other readers may have them. A monotonic clock stands still while the machine
+    # sleeps, and a wall clock may be set back, so both are checked.
     until: float
     until_ms: int
     letters: dict[str, DeadLetter] = field(default_factory=dict)  # by id
-    count: Count = field(default_factory=lambda: Count(0, 0))  # before the search
+    count: Count = field(default_factory=lambda: Count(0, 0))  # when the search began
     found: int = 0  # by the search
 
     @property
@@ -81,9 +81,9 @@ class Held:
         return self.queue.name.lower()
 
     def search(self, ids: Collection[str] | None) -> None:
-        """Receive letters until all of `ids` are found, or (with None) until there are no more.
+        """Receive letters until all `ids` are found; with None, until there are no more.
 
-        The others are visible again when it returns.
+        Other letters are visible again when it returns.
         """
         self.count = self.dead.count()
         count = self.count.total
@@ -92,7 +92,7 @@ class Held:
                 f"The dead-letter queue of {self.name} holds about {counted(count, 'letter')}, too "
                 f"many to search: this command takes up to {MAX_LETTERS:,}. Remove the cause and "
                 f"run `fanfold dlq redrive --queue {self.name}`, which moves the whole queue. If "
-                "all of it is junk, purge it in the console of SQS, which keeps no copy."
+                "all of it is junk, purge it in the SQS console, which keeps no copy."
             )
         if not count:
             return
@@ -124,10 +124,10 @@ class Held:
             )
 
     def delete(self, letters: Iterable[DeadLetter]) -> Iterator[DeadLetter]:
-        """Delete letters in pages; yield each of which SQS says so.
+        """Delete letters in pages; yield each that SQS confirms.
 
-        One that SQS refuses to delete is not yielded. Raises `ExpectedError` once the time is over:
-        SQS would answer as if it had deleted a letter that somebody else has received meanwhile.
+        Raises `ExpectedError` when the time is over: SQS would also confirm the deletion of a
+        letter that somebody else has received meanwhile, without deleting it.
         """
         every = list(letters)
         for start in range(0, len(every), dead_letters.PAGE):
@@ -138,7 +138,7 @@ class Held:
                 yield letter
 
     def release(self, letters: Iterable[DeadLetter]) -> None:
-        """Make letters visible to other readers again; without an answer they reappear later."""
+        """Make letters visible to others again; if the call fails, they reappear later."""
         let_go = list(letters)
         with suppress(ClientError, BotoCoreError):
             self.dead.release(let_go)
@@ -152,7 +152,7 @@ def holding(
 ) -> Iterator[list[Held]]:
     """Hold the letters with these ids, or all with None, until the block ends.
 
-    What it has not deleted by then is visible to other readers again.
+    Those that the block has not deleted are then visible to others again.
     """
     held: list[Held] = []
     missing = None if ids is None else set(ids)
@@ -174,23 +174,23 @@ def holding(
 
 
 def missed(dead: DeadLetterQueue, before: Count, found: int, *, still_there: int) -> int:
-    """About how many letters of the first count somebody else took, now or before, and left.
+    """About how many letters of the first count others hold or have held.
 
-    SQS is asked again only if some were not found: its counts may lag behind what was done here.
+    SQS is asked again only if some were not found, because its counts lag.
     """
     if found >= before.total:
         return 0
     try:
         after = dead.count()
     except (ClientError, BotoCoreError):
-        after = before  # rather too many than none
+        after = before  # too many is better than none
     return before.missed(found, after=after, still_there=still_there)
 
 
 def held_elsewhere(queue: str, count: int) -> str:
-    """What to say of letters that somebody else holds, or has held meanwhile.
+    """A sentence about letters that somebody else holds.
 
-    SQS tells nobody when it hid them: `HIDDEN_SECONDS` is all that is known.
+    SQS does not say since when they are hidden: at most for `HIDDEN_SECONDS`.
     """
     them, they_are = ("it", "it is") if count == 1 else ("them", "they are")
     return (
@@ -225,13 +225,13 @@ def row(queue: str, letter: DeadLetter, bodies: bool) -> dict[str, Any]:
 
 
 def draw(rows: list[dict[str, Any]]) -> None:
-    """Print each letter on lines of its own: ids and hashes stay whole, to be searched for."""
+    """Print each letter as lines, so that ids and hashes stay whole and can be searched for."""
     for row in rows:
         print_result("".join(f"{name:>16}: {printable(value)}\n" for name, value in row.items()))
 
 
 def visible(body: str) -> str:
-    """The whole body; control characters and half surrogate pairs as their escapes."""
+    """The whole body, with control characters and half surrogate pairs escaped."""
     return "".join(
         char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in body
     )

@@ -1,4 +1,4 @@
-"""Message move tasks: SQS itself moves all messages of a dead-letter queue to another queue."""
+"""Message move tasks: SQS itself moves all messages of a dead-letter queue."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ UNKNOWN_OPERATION = frozenset(
         "AWS.SimpleQueueService.UnsupportedOperation",
     }
 )
-# Where a handle stands in a command, if it is not known: `list-message-move-tasks` tells it.
+# In place of an unknown handle in a command: `list-message-move-tasks` prints it.
 HANDLE = "HANDLE"
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
 
@@ -35,15 +35,15 @@ def move(
     rate: int | None,
     reach: Callable[[int, int | None], None],
 ) -> bool:
-    """Let SQS move all messages, and tell `reach` how many it has moved, of how many.
+    """Let SQS move all messages; call `reach` with the moved messages and the total.
 
-    False if it does not know move tasks.
+    False if SQS does not know move tasks.
     """
     sqs = deployment.client("sqs")
     source = deployment.queue_arn(queue.dlq_url_output)
     request: dict[str, Any] = {
         "SourceArn": source,
-        # Without it SQS would fail on messages that a worker sent: those have no source queue.
+        # Needed for messages that a worker sent to the queue: they have no source queue.
         "DestinationArn": deployment.queue_arn(queue.url_output),
     }
     if rate is not None:
@@ -81,7 +81,7 @@ def move(
 
 
 def refuse_while_running(deployment: Deployment, queue: names.Queue) -> None:
-    """Raise `ExpectedError` if SQS is moving this queue's dead letters: both would take them."""
+    """Raise `ExpectedError` if SQS is moving this queue's dead letters at the moment."""
     source = deployment.queue_arn(queue.dlq_url_output)
     try:
         tasks = _latest(deployment.client("sqs"), source)
@@ -101,7 +101,7 @@ def refuse_while_running(deployment: Deployment, queue: names.Queue) -> None:
 def _cancel(
     deployment: Deployment, queue: names.Queue, source: str, reach: Callable[[int, None], None]
 ) -> None:
-    """End the task, if there is one, after Ctrl-C; or say that it goes on, and how to end it."""
+    """Cancel the task, if there is one; or say that it may go on, and how to cancel it."""
     sqs, name, handle = deployment.client("sqs"), queue.name.lower(), HANDLE
     try:
         running = [task for task in _latest(sqs, source) if task["Status"] not in ENDED]
@@ -130,10 +130,8 @@ def _cancelling(deployment: Deployment, handle: str) -> str:
 
 def _latest(sqs: Any, source: str) -> list[dict[str, Any]]:
     """The newest task of the queue, if it ever had one. Only one runs at a time."""
-    tasks: list[dict[str, Any]] = sqs.list_message_move_tasks(SourceArn=source, MaxResults=1)[
-        "Results"
-    ]
-    return tasks
+    answer: dict[str, Any] = sqs.list_message_move_tasks(SourceArn=source, MaxResults=1)
+    return list(answer["Results"])
 
 
 def _is_unknown(error: ClientError) -> bool:

@@ -1,8 +1,8 @@
 """Move dead letters back to the queue that they came from.
 
-SQS can do so itself, but only for all messages of a queue at once, and it forgets when they were
-first sent. So letters are received here, sent with the time of their first send, and only then
-deleted. Only large queues whose messages do not depend on that time are left to SQS.
+SQS can move them itself, but only a whole queue, and it loses the time when they were first sent.
+So this receives letters, sends them with that time, and then deletes them. SQS moves only large
+queues whose messages do not depend on that time.
 """
 
 import time
@@ -22,6 +22,7 @@ from fanfold_cli.dlq import move_tasks
 from fanfold_cli.dlq.letters import (
     HIDDEN_SECONDS,
     Held,
+    dead_letters_of,
     holding,
     missed,
     not_found,
@@ -30,14 +31,14 @@ from fanfold_cli.progress import Bar, progress_bar
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import ExpectedError, counted, say
 
-# Some seconds of moving letters, ten a call. SQS moves 500 a second, but those that break the
-# contract as well, which then come back.
+# Moving this many, ten a call, takes some seconds. SQS moves 500 a second, but also those that
+# break the contract, which then come back.
 MAX_LOOPED = 1_000
 
 NOT_MOVED = "Messages that were not moved are still in the dead-letter queue."
 EXPIRED = "expired"
 TOO_OLD = "too old"
-# Why a letter stays, for one of them and for more.
+# Why letters stay: singular and plural.
 STAYS = {
     CONTRACT: ("letter that breaks the contract", "letters that break the contract"),
     EXPIRED: ("expired post", "expired posts"),
@@ -50,7 +51,7 @@ STAYS = {
 
 @dataclass(frozen=True)
 class Redrive:
-    """Moves letters back. What it has begun is in `begun`, to be said after Ctrl-C too."""
+    """Moves letters back. `begun` lists what it has begun, for a report even after Ctrl-C."""
 
     deployment: Deployment
     begun: "list[Moving]"
@@ -58,7 +59,7 @@ class Redrive:
     retention_days: int
 
     def move_all(self, queue: names.Queue) -> None:
-        """Move the messages that are in the dead-letter queue now; later ones stay."""
+        """Move the messages in the dead-letter queue; those that arrive meanwhile stay."""
         with self._moving(queue) as moving:
             count = moving.dead.count()
             if not count.total:
@@ -90,7 +91,7 @@ class Redrive:
                     del held.letters[letter.message_id]
 
     def _move_by_sqs(self, queue: names.Queue, moving: "Moving", bar: Bar) -> bool:
-        """Whether SQS knows move tasks, and has moved all."""
+        """Let SQS move all; False if it does not know move tasks."""
 
         def reach(moved: int, total: int | None) -> None:
             moving.moved, moving.how = moved, "task"
@@ -100,11 +101,10 @@ class Redrive:
 
     @contextmanager
     def _moving(self, queue: names.Queue) -> "Iterator[Moving]":
-        """An error ends the block alone: other queues go on, and what was moved can be said."""
-        sqs = self.deployment.client("sqs")
+        """Record an error instead of raising it, so that other queues go on."""
+        sqs, name = self.deployment.client("sqs"), queue.name.lower()
         destination = self.deployment.output(queue.url_output)
-        dead = DeadLetterQueue(sqs, self.deployment.output(queue.dlq_url_output))
-        name = queue.name.lower()
+        dead = dead_letters_of(self.deployment, queue)
         moving = Moving(name, sqs, destination, dead, self.retention_days, self.rate)
         self.begun.append(moving)
         try:
@@ -132,14 +132,16 @@ class Moving:
     rate: int | None
     began: float = field(default_factory=lambda: time.monotonic())
     moved: int = 0
-    stayed: dict[str, tuple[str, DeadLetter]] = field(default_factory=dict)  # by id, with why
+    stayed: dict[str, tuple[str, DeadLetter]] = field(
+        default_factory=dict
+    )  # by id, with the reason
     how: str = "loop"  # or "task": moved by SQS itself
-    held: int = 0  # about how many another command took
-    error: str = ""  # a sentence about what stopped it, if anything did
+    held: int = 0  # about how many another command holds
+    error: str = ""  # a sentence, or empty
 
     @property
     def stays(self) -> Counter[str]:
-        """How many stayed, by why."""
+        """How many stayed, by reason."""
         return Counter(why for why, _ in self.stayed.values())
 
     def content(self) -> dict[str, Any]:
@@ -153,9 +155,9 @@ class Moving:
         }
 
     def take(self, page: Sequence[DeadLetter]) -> list[DeadLetter]:
-        """Move those of up to ten letters that may go back; return them.
+        """Move up to ten letters, except those that must stay; return the moved ones.
 
-        Raises `Unsent` if SQS refuses some: what it has taken is moved then, too.
+        Raises `Unsent` if SQS refuses some; the others are moved then.
         """
         going = []
         for letter in page:
@@ -184,11 +186,11 @@ class Moving:
         if len(deleted) < len(sent):
             say(
                 f"SQS did not delete {counted(len(sent) - len(deleted), 'letter')} that "
-                "went back: the next redrive moves the same again, which does no harm."
+                "went back: the next redrive moves them again, which does no harm."
             )
 
     def take_all(self, count: int, bar: Bar) -> None:
-        """Move `count` messages at most: those that keep failing must not go round in circles."""
+        """Move at most `count` messages: those that fail again must not be moved forever."""
         page: list[DeadLetter] = []
         try:
             for page in self.dead.pages(self.stayed, hidden_seconds=HIDDEN_SECONDS):
@@ -203,7 +205,7 @@ class Moving:
 
 
 def why_it_stays(letter: DeadLetter, *, retention_days: int) -> str:
-    """Why a letter cannot be sent back to any effect; empty if it can."""
+    """Why sending a letter back would have no effect; empty if it would."""
     now = clock.now_ms()
     if letter.kind == CONTRACT:
         return CONTRACT
@@ -213,21 +215,21 @@ def why_it_stays(letter: DeadLetter, *, retention_days: int) -> str:
 
 
 def send_back(sqs: Any, url: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
-    """Send letters to their queue, ten a call at most; return those that SQS has taken.
+    """Send letters to their queue, at most ten a call; return those that SQS accepted.
 
-    Each still counts as sent at its first time, and keeps its first id.
+    Each keeps the time of its first send, and its first id.
     """
     taken = []
     for batch in _batches(letters):
         entries = [{"Id": str(number), **message} for number, (_, message) in enumerate(batch)]
         answer = sqs.send_message_batch(QueueUrl=url, Entries=entries)
-        # SQS answers 200 although entries have failed.
+        # SQS answers 200 even if entries have failed.
         taken += [batch[int(entry["Id"])][0] for entry in answer.get("Successful", [])]
     return taken
 
 
 def _batches(letters: Sequence[DeadLetter]) -> Iterator[list[tuple[DeadLetter, Any]]]:
-    """Letters with their messages, as many as one call takes: ten, and a megabyte of all."""
+    """Letters with their messages, as many as one call takes: ten, and a megabyte together."""
     batch: list[tuple[DeadLetter, Any]] = []
     size = 0
     for letter in letters:
@@ -248,7 +250,7 @@ def _message(letter: DeadLetter) -> Any:
     first = {
         contract.FIRST_SENT_AT: str(letter.first_sent_at),
         contract.FIRST_MESSAGE_ID: letter.first_message_id,
-        # Whoever moves letters back lends nobody a right by that.
+        # The original senders, so that a redrive grants nobody another sender's rights.
         contract.FIRST_SENDERS: letter.senders,
     }
     return dead_letters.fitting(letter.body, first, group=letter.group)

@@ -10,8 +10,8 @@ from fanfold_cli.terminal import counted, print_result, say
 
 MEANINGS = {
     Difference.MISSING: "follows without an edge: the publisher's posts do not arrive",
-    Difference.ORPHANED: "edges without a follow: posts arrive that nobody asked for",
-    Difference.OLDER: "edges older than their follow: posts arrive all the same",
+    Difference.ORPHANED: "edges without a follow: the user gets posts without following",
+    Difference.OLDER: "edges older than their follow: posts arrive nevertheless",
     Difference.NEWER: "edges newer than their follow: an unfollow would not delete them",
     Difference.HIDDEN: "follows that are marked as ended: the publisher's posts are not shown",
     Difference.SHOWN: "ended follows without a mark: the publisher's older posts are shown",
@@ -25,7 +25,7 @@ MEANINGS = {
 }
 
 
-# Those that are no difference of one follow.
+# Differences that are not about one follow.
 NO_FOLLOWS = (
     Difference.POST_MISSING,
     Difference.NOT_IN_HEAD,
@@ -36,7 +36,7 @@ NO_FOLLOWS = (
 
 
 def so_far(report: Report, *, repair: bool) -> str:
-    # At least, because an interrupt does not wait for the repairs that are under way.
+    # At least, because an interrupt does not wait for repairs in progress.
     repaired = f"; at least {report.repaired.total():,} repaired" if repair else ""
     awaiting = f"; {report.awaiting:,} more awaiting their second read" if report.awaiting else ""
     return (
@@ -85,8 +85,8 @@ def show(report: Report) -> None:
     if report.not_in_head:
         say(
             f"Not in the head of the channels: {', '.join(report.not_in_head)}. A repair adds them "
-            "as channels that take posts, since one that takes none would push every post: if one "
-            "was demoted, demote it again with `fanfold channels demote`."
+            "as active channels. If one was demoted before, demote it again with `fanfold channels "
+            "demote`."
         )
     _print_examples(
         ("user", "publisher", "what", "follow", "edge at level: version"),
@@ -134,14 +134,14 @@ def conclude(report: Report, *, repair: bool, scope: str) -> None:
 
 
 def refusal(report: Report, scope: str) -> str:
-    """Why nothing is taken away, and what to do."""
+    """Why nothing was removed, and what to do."""
     has = f"{report.follows:,}" if report.follows else "none"
     cause = f"The table of follows has {has} here: is a restore of it still going on, or older than"
     older = []
     if report.taken_away > report.unfollows:
         older.append("these edges")
     if report.unfollows:
-        older.append("these unfollows, of which marks tell")
+        older.append("the unfollows in these marks")
     old_marks = " Or are these marks older, as after a restore of the readers?"
     repaired = report.repaired.total()
     others = f"{counted(repaired, 'other difference')} {'is' if repaired == 1 else 'are'} repaired."
@@ -155,7 +155,7 @@ def refusal(report: Report, scope: str) -> str:
 
 
 def kept(report: Report, file: Path) -> str:
-    """Said before anything is taken away."""
+    """Said before anything is removed."""
     return (
         f"{file} keeps {_taken(report)} that this takes away from users; "
         f"`fanfold doctor --put-back {file}` brings them back."

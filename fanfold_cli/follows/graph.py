@@ -13,8 +13,8 @@ from fanfold.contract import MAX_ID_CHARS
 from fanfold.ids import is_id
 from fanfold_cli.terminal import ExpectedError
 
-# The followers of a publisher fall with this power of its rank, as in social networks: the second
-# has 0.44 times the followers of the first, the twentieth 0.03 times.
+# Followers fall with this power of the publisher's rank, as in social networks: the second has 0.44
+# times the followers of the first, the twentieth 0.03 times.
 TAIL = 1.2
 # The columns of a file that are read.
 COLUMNS = ("publisher", "follower")
@@ -44,7 +44,7 @@ class Graph:
 
 
 def heavy_tailed(*, publishers: int, most: int, seed: int, prefix: str = "") -> Graph:
-    """A random graph whose largest publisher has `most` followers; a seed gives the same graph.
+    """A random graph whose largest publisher has `most` followers; the same for the same seed.
 
     Ids begin with `prefix`, so that several graphs can be loaded side by side.
     """

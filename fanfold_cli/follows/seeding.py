@@ -1,4 +1,4 @@
-"""Load a follow graph into a stack, with the use cases of the product."""
+"""Load a follow graph into a stack, by the use cases of the product."""
 
 import shlex
 import threading
@@ -43,22 +43,22 @@ T = TypeVar("T")
 
 # Users at a time. With more threads the engine is the bottleneck, with fewer the network.
 THREADS = 8
-# A publisher grows within about 20 s. An import waits for that, or for a throttled table of a
-# publisher that cannot grow; the API answers such a follow with `TryLater` instead.
+# A publisher grows within about 20 s. An import waits for that, or for the throttled table if the
+# publisher cannot grow; the API would answer `TryLater`.
 PATIENCE_SECONDS = 60.0
 PAUSE_SECONDS = 1.0
-# Of what RELATE can do: the rest is for users who follow meanwhile.
+# The share of RELATE's capacity; the rest is for users who follow meanwhile.
 BACKFILL_SHARE = 0.8
-# What older posts may cost, in dollars, without a question.
+# Older posts that cost more, in dollars, need a confirmation.
 UNASKED = 1.0
-# Users beyond the limit that an error names.
+# An error names at most this many users above the limit.
 NAMED = 5
 
 
 class PatientEdges(Edges):
-    """Edges whose writes wait while a table throttles them, and raise `TryLater` after a minute.
+    """Edges whose calls wait while a table throttles them, and raise `TryLater` after a minute.
 
-    Batches need no override: what they leave unprocessed is written by these two methods.
+    Batches need no override: these methods write what batches leave unprocessed.
     """
 
     def put(self, publisher_id: str, follower_id: str, *, version: int) -> None:
@@ -91,9 +91,9 @@ def seed(
 ) -> int:
     """Write every follow of the graph; return how many are new.
 
-    What is in effect already is read, and not written again. What its user has unfollowed is told
-    to `leave`, and followed `again` only if that is asked for. A user who would follow more than
-    one may stops nobody else: the error names them all, once everything else is loaded.
+    A follow that is in effect is not written. One that its user has ended is passed to `leave`,
+    unless it is to be followed `again`. Users who would exceed the limit of follows do not stop the
+    import: when the others are loaded, an error names them.
     """
     with failing_with("The settings of the stage cannot be read, so nothing was loaded"):
         own = following(deployment, report_growth)
@@ -148,15 +148,15 @@ def seed(
 
 @dataclass(frozen=True)
 class Backfill:
-    """What it takes to bring older posts to so many follows, by the settings of the stage."""
+    """What bringing older posts to these follows takes, by the settings of the stage."""
 
     follows: int
     posts: int  # of each follow, at most
-    rate: float  # follows a second that RELATE keeps up with, beside those of users
+    rate: float  # follows a second that RELATE keeps up with, besides those of users
 
     @classmethod
     def of(cls, deployment: Deployment, follows: int) -> "Backfill":
-        """Raises `ExpectedError` if the stage brings none."""
+        """Raises `ExpectedError` if the stage brings no older posts."""
         with failing_with("The settings of the stage cannot be read, so nothing was loaded"):
             settings = deployment.run_time_settings()
             scaling = deployment.event_source_mapping(names.RELATION).get("ScalingConfig", {})
@@ -185,10 +185,10 @@ class Backfill:
 
 
 def in_order(graph: Graph, since: str | None) -> list[tuple[str, str]]:
-    """The follows (publisher, user) as their older posts are ordered, from the one `since` on.
+    """The follows (publisher, user) in the order of their backfills, from `since` on.
 
-    In the order of publishers, so that no timeline takes many at once, and a worker that has read a
-    publisher's posts has them for the next. Raises `WrongValue`.
+    Sorted by publisher, so that no timeline gets many posts at once, and a worker has a publisher's
+    posts cached for the next follow. Raises `WrongValue`.
     """
     pairs = sorted((each, user) for each, users in graph.followers.items() for user in users)
     if since is None:
@@ -202,11 +202,11 @@ def in_order(graph: Graph, since: str | None) -> list[tuple[str, str]]:
 def order_backfills(
     deployment: Deployment, pairs: Sequence[tuple[str, str]], backfill: Backfill
 ) -> None:
-    """Have RELATE bring these follows, `in_order`, their older posts; again, it changes nothing.
+    """Have RELATE bring these follows, `in_order`, their older posts; repeating it does no harm.
 
-    No faster than RELATE carries the orders out: one that has waited for a minute brings fewer.
-    Each comes late enough for the outbox to have what was published just before its follow. Where
-    it stops it says from where to go on: an import may take longer than credentials last.
+    Orders are sent no faster than RELATE processes them: one that waits for a minute brings fewer
+    posts. Each is delayed until the outbox has what was published just before its follow. If it
+    stops, it says where to continue: an import may take longer than credentials last.
     """
     relation = WorkQueue(deployment.client("sqs"), deployment.settings().relation_queue_url)
     began = clock.monotonic()
@@ -239,7 +239,7 @@ def order_backfills(
 
 
 def _together(follows: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
-    """Users whose follows one read takes, or one user who has more: nobody is in two threads."""
+    """Groups of users whose follows fit into one read; a user with more is a group alone."""
     users: list[str] = []
     count = 0
     for user in sorted(follows):
@@ -266,12 +266,12 @@ def _too_many(
 
 
 def following(deployment: Deployment, notify: Notify = lambda *_what: None) -> Following:
-    """The use case of follows on this stack, with the settings of its deployed functions."""
+    """The use case `Following` on this stack, with the settings of its deployed functions."""
     settings = deployment.run_time_settings()
     stores = deployment.stores(settings)
     cooldown_ms = settings.growth_cooldown_ms
     growing = Growing(Levels(stores.publishers), settings.max_level, cooldown_ms, notify)
-    # One attempt: a throttle must reach `Growing`, and a client that retries hides it.
+    # One attempt, because retries would hide a throttle from `Growing`.
     edges = PatientEdges(deployment.stores(settings, attempts=1).edges, growing)
     table = stores.follows(heads(stores))
     return Following.of(settings, names.API, table, edges, deployment.client("sqs"))
@@ -283,7 +283,7 @@ def heads(stores: Stores) -> KnownHead:
 
 
 def report_growth(publisher_id: str, what: Shards | NotGrown) -> None:
-    """Say that a publisher has grown. Why it has not is nothing that an operator can act on."""
+    """Say that a publisher has grown. An operator cannot act on the reasons why it has not."""
     if isinstance(what, Shards):
         say(
             f"'{publisher_id}' has {2**what.level} write shards now, after "

@@ -1,4 +1,4 @@
-"""The file of what a repair by `fanfold doctor` took away, and how that is put back.
+"""The file of follows and unfollows that a repair removed, and how they are put back.
 
 Lines that are `orphaned` or `channel_extra` are follows; all others are unfollows.
 """
@@ -24,11 +24,11 @@ from fanfold_cli.terminal import ExpectedError, failing_with
 
 # `at` is when the difference was confirmed.
 FIELDS = ("user_id", "publisher_id", "what", "at")
-# Lines that are read, and put back, at a time.
+# Lines that are put back at a time.
 PAGE = 1_000
 
-# A put-back counts each follow again, though its loss has lowered no count: by the counts, a user
-# may be at the limit.
+# A put-back counts each follow again, although its loss has not lowered the user's count: the count
+# may reach the limit too early.
 BACK, ENDED, BEYOND = "put back", "ended by their users", "beyond the limit of their users"
 UNFOLLOWED, FOLLOWED = "unfollowed again", "followed again by their users"
 
@@ -50,10 +50,10 @@ def aside(path: Path) -> Iterator[tuple[Pair, Difference]]:
 def put_back(
     following: Following, path: Path, *, place: str, threads: ThreadPoolExecutor
 ) -> tuple[Counter[str], list[str]]:
-    """Follow or unfollow again, for each line; the count of each outcome, and users at their limit.
+    """Follow or unfollow again for each line; return the outcomes, and users at their limit.
 
-    What a user has asked for since stays. Every line is checked before the first one is put back.
-    Raises `ExpectedError`; it is safe to do it again.
+    Later requests of the user stay in effect. All lines are checked before the first is put back.
+    Raises `ExpectedError`; repeating it is safe.
     """
     total = sum(1 for _ in _lines(path, place))
     done: Counter[str] = Counter()
@@ -66,8 +66,8 @@ def put_back(
         _setting(stop),
     ):
         while page := list(islice(lines, PAGE)):
-            # One thread for each user: each line writes the one row of its reader, and of two
-            # transactions at once DynamoDB refuses one.
+            # One thread for each user: all lines of a user write one row, and DynamoDB refuses
+            # concurrent transactions.
             by_user = defaultdict[str, list[Line]](list)
             for line in page:
                 by_user[line["user_id"]].append(line)
@@ -82,7 +82,7 @@ def put_back(
 
 @contextmanager
 def _setting(stop: Event) -> Iterator[None]:
-    """However the block ends, no thread goes on with the lines of its user."""
+    """Set the event when the block ends, so that no thread starts another line."""
     try:
         yield
     finally:
@@ -123,7 +123,7 @@ def _checked(line: bytes, *, place: str, where: str) -> Line:
     fields = (kept_file.STACK, *FIELDS)
     if not isinstance(content, dict) or set(content) != set(fields) or not _is_sound(content):
         raise ExpectedError(
-            f"{where}: it is no line that `fanfold doctor --repair` writes. Nothing was put back; "
+            f"{where}: `fanfold doctor --repair` writes no such line. Nothing was put back; "
             "repair the file or take the line out."
         )
     kept_file.refuse_another_stack(content, place=place, where=where, undone="Nothing was put back")

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from fanfold_cli.terminal import ExpectedError
 
-# What the app is made of: what CDK runs, what that imports, what it bundles, and which versions its
-# tools have. A log or a file of letters beside them changes nothing.
+# The sources of the app: what CDK runs, imports and bundles, and the versions of its tools. Other
+# files in the checkout, such as logs, do not change the stack.
 SOURCES: Final = (
     "app.py",
     "cdk.json",
@@ -32,7 +32,7 @@ class SynthesizedStack:
     name: str  # in CloudFormation
     template: dict[str, Any]
     is_protected: bool = False  # from deletion
-    bootstrap_version: int = 0  # that CDK must have been bootstrapped with, or a higher one
+    bootstrap_version: int = 0  # the lowest version of CDK's bootstrap stack that it needs
 
 
 def read_stacks(assembly: Path) -> list[SynthesizedStack]:
@@ -56,7 +56,7 @@ def read_stacks(assembly: Path) -> list[SynthesizedStack]:
 
 
 def content_hash(stacks: list[SynthesizedStack]) -> str:
-    """Hash the templates, in which the names of assets are hashes of their content."""
+    """Hash the templates; they name assets by the hashes of their content."""
     content = sorted((stack.name, json.dumps(stack.template, sort_keys=True)) for stack in stacks)
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
@@ -64,12 +64,12 @@ def content_hash(stacks: list[SynthesizedStack]) -> str:
 def source_hash(app_directory: Path) -> str:
     """Hash every file that a synthesis may read: equal hashes mean equal assemblies.
 
-    Raises `ExpectedError` that names a file which cannot be read.
+    Raises `ExpectedError` if a file cannot be read.
     """
     digest = hashlib.sha256()
     for path in _sources(app_directory):
         try:
-            # A link to nothing has no content, but it becomes another source once there is one.
+            # A broken link has no content, but its target may appear later.
             content = path.read_bytes() if path.exists() else str(path.readlink()).encode()
         except OSError as error:
             raise ExpectedError(
@@ -92,7 +92,7 @@ def _sources(app_directory: Path) -> Iterator[Path]:
 
 
 def save_deployed(directory: Path, stacks: list[SynthesizedStack]) -> None:
-    """Keep the deployed templates, to compare the next ones with them."""
+    """Save the deployed templates, to compare the next ones with them."""
     directory.mkdir(parents=True, exist_ok=True)
     for stack in stacks:
         (directory / f"{stack.name}.json").write_text(json.dumps(stack.template))

@@ -19,7 +19,7 @@ STAGE = {"stage": "local"}
 # Tells a timeline in another app that the functions run here (infra/embedding/properties.py).
 EMBEDDED = {"fanfold:local": "true"}
 
-# A deployment takes under a minute. After ten minutes it must have hung.
+# A deployment takes less than a minute. After ten minutes, it has hung.
 TIMEOUT_SECONDS = 600
 OUTPUT_TAIL_LINES = 30
 
@@ -29,8 +29,8 @@ class Cdk:
     home: Home
     app_directory: Path
     endpoint: aws.LocalEndpoint  # of the engine to deploy to
-    values: context.Values = field(default_factory=dict)  # in which its stage differs
-    is_ours: bool = True  # the app of this checkout, not one with a timeline in it
+    values: context.Values = field(default_factory=dict)  # given by -c
+    is_ours: bool = True  # the app of this checkout, not one that embeds a timeline
 
     def bootstrap(self) -> None:
         """Create the bucket and the roles that `cdk deploy` needs."""
@@ -40,8 +40,8 @@ class Cdk:
 
     def synthesize(self) -> None:
         """Synthesize the app for this machine into the home's assembly."""
-        # The Python that runs this module has the CDK library installed. How another app is run,
-        # its cdk.json says.
+        # The Python that runs this module has the CDK library. The cdk.json of another app says how
+        # to run it.
         app = ("--app", shlex.join([sys.executable, "app.py"])) if self.is_ours else ()
         fixed = STAGE if self.is_ours else EMBEDDED
         given = [word for pair in context.words({**self.values, **fixed}) for word in ("-c", pair)]

@@ -1,4 +1,4 @@
-"""The values of `fanfold local up -c`: those that the engine has, with those that are given now."""
+"""The values of `fanfold local up -c`: those of the engine, merged with those given now."""
 
 import os
 import shlex
@@ -24,28 +24,28 @@ def read(given: Iterable[str], *, example: str) -> dict[str, str]:
 
 
 def merged(kept: Values, given: Values) -> dict[str, str]:
-    """What the engine is deployed with next: a value that is given empty is given up."""
+    """The values of the next deployment; an empty value removes an earlier one."""
     return {name: value for name, value in {**kept, **given}.items() if value}
 
 
 def words(values: Values) -> list[str]:
-    """The values as arguments, in an order that says nothing."""
+    """The values as arguments, sorted."""
     return [f"{name}={value}" for name, value in sorted(values.items())]
 
 
 def options(values: Values) -> list[str]:
-    """The values as options of a command that a person copies, quoted."""
+    """The values as quoted options, for a command that a person copies."""
     return [f"-c {shlex.quote(word)}" for word in words(values)]
 
 
 def check(values: Values, app_directory: Path) -> None:
-    """Raise `WrongValue` with the app's own sentence if it cannot be deployed with these values."""
+    """Raise `WrongValue` with the app's own sentence if it refuses these values."""
     if not values:
         return
     judged = subprocess.run(
         [sys.executable, "-P", "-m", "infra.settings.local_context", *words(values)],
         cwd=app_directory,
-        # The app in that directory judges, whatever this Python has installed.
+        # The app in that directory checks them, not an installed one.
         env={**os.environ, "PYTHONPATH": str(app_directory)},
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -1,4 +1,4 @@
-"""`fanfold local up` and `down`: start the engine, deploy the app without losing data, end it."""
+"""`fanfold local up` and `down`: start the engine, deploy without losing data, end the engine."""
 
 import fcntl
 import time
@@ -35,7 +35,7 @@ class Progress:
 
     @contextmanager
     def step(self, sentence: str, *, awaited: str) -> Iterator[None]:
-        """Report a step that begins; a terminal shows that it goes on."""
+        """Report the start of a step; a terminal shows a spinner until its end."""
         self.report(sentence)
         with waiting_for(awaited, is_said=True):
             yield
@@ -54,9 +54,9 @@ def bring_up(
 ) -> Deployment:
     """Start the engine unless it runs, deploy the app if it changed, and return the stack.
 
-    The stage takes the values that are `given`, beside those that the engine has from before. A
-    `foreign` app is a directory with the cdk.json of an app that has a `FollowTimeline`. An
-    engine that does not stay on Ctrl-C is ended by the caller, which says so.
+    The values `given` are added to those of the last deployment. A `foreign` app is the directory
+    of another CDK app, with a `FollowTimeline`. If the engine `stays` on Ctrl-C, this says how to
+    go on.
     """
     if foreign is None and not IS_CHECKOUT:
         foreign = Path.cwd()
@@ -68,8 +68,8 @@ def bring_up(
     saying = interrupted_with(lambda: _what_stays(home, given or {})) if stays else nullcontext()
     with saying, _locked(home):
         progress = Progress()
-        # Nobody knows of what a foreign app is made, so it is synthesized again each time; nor what
-        # values it takes.
+        # The sources of a foreign app and the values that it takes are unknown: it is synthesized
+        # every time, and its values are not checked.
         sources = None if foreign else assembly.source_hash(app_directory)
         values = _values(home, given or {}, fresh=fresh)
         if foreign is None:
@@ -95,7 +95,7 @@ def _values(home: Home, given: context.Values, *, fresh: bool) -> dict[str, str]
 
 
 def _what_stays(home: Home, given: context.Values) -> str:
-    """What an interrupt leaves; only a whole deployment keeps the values that are `given`."""
+    """What an interrupt leaves; only a complete deployment saves the values `given`."""
     state = home.running()
     if state is None:
         return "no engine is running."
@@ -193,11 +193,11 @@ def _running_engine(
             f"The engine that was started at {state.started_at} (process {state.pid}) has ended, "
             "and its data is lost."
         )
-        with waiting_for("what it has left to be deleted"):
+        with waiting_for("its data to be deleted"):
             engine.stop(home, state)
         state = None
     if state is not None and fresh:
-        with progress.step("The old engine ends, and its data with it.", awaited="its end"):
+        with progress.step("Stopping the old engine and deleting its data.", awaited="its end"):
             engine.stop(home, state)
         state = None
     if state is not None:
@@ -264,8 +264,8 @@ def _refuse_to_forget(home: Home, stacks: list[assembly.SynthesizedStack]) -> No
         if days := forgotten_days(entry_days(deployed), entry_days(new.get(name, {}))):
             raise ExpectedError(
                 f"Entries have lived for {days:,} days in {name}, and this deploy would forget it: "
-                "whom readers have unfollowed could be shown to them again. So nothing was "
-                f"deployed. Give -c longest_retention_days={days} too; in an app of your own, "
+                "readers could see posts of publishers again whom they have unfollowed. So nothing "
+                f"was deployed. Give -c longest_retention_days={days} too; in an app of your own, "
                 f"longest_retention=Duration.days({days})."
             )
 
@@ -294,8 +294,8 @@ def _reachable_api_url(
     physical: dict[str, str],
     outputs: dict[str, str],
 ) -> dict[str, str]:
-    # The output is an address on AWS, but the engine serves APIs below a path. The engine does not
-    # need the stage `$default` in that path, and a shell would expand it.
+    # The output is an address on AWS, but the engine serves APIs below a path. The path leaves out
+    # the stage `$default`, which the engine does not need and a shell would expand.
     on_aws = outputs.get(names.API_URL_OUTPUT, "")
     for logical_id, resource in stack.template.get("Resources", {}).items():
         if resource["Type"] == API_TYPE and physical[logical_id] in on_aws:

@@ -1,4 +1,4 @@
-"""The local engine: starts MiniStack on loopback for a lifetime, and ends all its processes."""
+"""The local engine: starts MiniStack on loopback for a limited time, and ends its processes."""
 
 import contextlib
 import importlib.util
@@ -21,7 +21,7 @@ from fanfold_cli.terminal import ExpectedError
 LOOPBACK = "127.0.0.1"
 # Lower ports are reserved for the system.
 LOWEST_PORT = 1024
-# Without the second one the engine runs, and its API refuses every token that its pools give.
+# Without the second, the engine runs, but its API refuses all tokens of its pools.
 NEEDED = ("ministack", "cryptography")
 HIGHEST_PORT = 65535
 
@@ -32,9 +32,9 @@ SERVICES = (
     "s3,scheduler,sns,sqs,ssm,sts"
 )
 
-# The engine answers after about two seconds; a loaded machine may need far more.
+# The engine answers after about two seconds, but later on a loaded machine.
 START_SECONDS = 60.0
-# The longest that the supervisor takes to end the engine, and three seconds for itself.
+# The longest that the supervisor takes to end the engine, and three more seconds for itself.
 STOP_SECONDS = processes.GRACE_SECONDS + processes.FORCED_SECONDS + 3.0
 POLL_SECONDS = 0.1
 LOG_TAIL_LINES = 25
@@ -68,8 +68,8 @@ def stop(home: Home, state: EngineState) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(state.supervisor_pid, signal.SIGTERM)
         processes.wait_until_gone(state.supervisor_pid, state.supervisor_mark, STOP_SECONDS)
-    # The supervisor ends this group, unless it was killed. The group is ours only while the engine
-    # runs: afterwards the system may have reused its number.
+    # The supervisor ends this group, unless it was killed. Once the engine has ended, its number
+    # may be another group's.
     if state.is_running():
         processes.end_group(state.pid)
     if processes.is_alive(state.supervisor_pid, state.supervisor_mark):
@@ -87,10 +87,10 @@ def free_port() -> int:
 
 
 def environment(home: Home, port: int, access_key: str) -> dict[str, str]:
-    """Variables that keep the engine on loopback, light, and writing only below its home.
+    """Variables that keep the engine on loopback, small, and writing only in its home.
 
-    Lambda workers inherit them. Functions read their settings from variables, so no variable that
-    a developer has exported may be among them.
+    Lambda workers inherit them. Functions read settings from variables, so they must not contain
+    variables that a developer has exported.
     """
     kept = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "USER")
     known = aws.local_environment(aws.LocalEndpoint(_url(port), access_key)).items()
@@ -124,7 +124,7 @@ def log_tail(home: Home, lines: int = LOG_TAIL_LINES) -> str:
 def _make_empty(home: Home) -> None:
     home.claim()
     _delete_data(home)
-    # For this user alone: the engine keeps the keys there that sign the tokens of all users.
+    # For this user only: the engine stores the keys there that sign all tokens.
     home.data.mkdir(exist_ok=True)
     home.data.chmod(0o700)
     for path in (home.data / "tmp", home.data / "state", home.data / "s3"):
@@ -155,7 +155,7 @@ def _spawn(home: Home, lifetime_seconds: float, port: int) -> EngineState:
             lambda: pid_file.exists() or supervisor.poll() is not None, START_SECONDS, POLL_SECONDS
         )
     except KeyboardInterrupt:
-        supervisor.terminate()  # no state names it yet
+        supervisor.terminate()  # no state file names it yet
         raise
     if not pid_file.exists():
         raise ExpectedError(f"The engine did not start. Its log ends:\n{log_tail(home)}")
@@ -183,7 +183,7 @@ def _wait_until_it_answers(state: EngineState, home: Home) -> None:
         try:
             with opener.open(state.endpoint, timeout=2):
                 return True
-        except urllib.error.HTTPError:  # it refuses those without the key, so it answers
+        except urllib.error.HTTPError:  # it answers with a refusal, because the request has no key
             return True
         except (urllib.error.URLError, OSError):
             return False

@@ -20,7 +20,7 @@ def physical_ids(client_of: ClientOf, stack: str) -> dict[str, str]:
 def set_times_to_live(
     dynamodb: Any, template: templates.Template, physical: Mapping[str, str]
 ) -> int:
-    """Let the items of tables expire as the template says; return how many tables have it."""
+    """Let the items of tables expire as the template says; return the number of such tables."""
     found = templates.times_to_live(template)
     for logical_id, attribute in found.items():
         _set_ttl(dynamodb, physical[logical_id], attribute)
@@ -35,8 +35,7 @@ def _set_ttl(dynamodb: Any, table: str, attribute: str) -> None:
     # DynamoDB rejects an update that changes nothing.
     if read() != wanted:
         dynamodb.update_time_to_live(
-            TableName=table,
-            TimeToLiveSpecification={"Enabled": True, "AttributeName": attribute},
+            TableName=table, TimeToLiveSpecification={"Enabled": True, "AttributeName": attribute}
         )
     if (seen := read()) != wanted:
         raise _not_kept(f"the time to live of {table}", seen)
@@ -45,9 +44,9 @@ def _set_ttl(dynamodb: Any, table: str, attribute: str) -> None:
 def let_browsers_call(
     gateway: Any, template: templates.Template, physical: Mapping[str, str]
 ) -> int:
-    """Answer the browsers that the template lets call; return how many APIs do.
+    """Allow CORS as the template says; return the number of such APIs.
 
-    The engine keeps what a template says under names that it does not read when it is called.
+    The engine stores the template's CORS configuration under names that its API does not read.
     """
     found = templates.cors_configurations(template)
     for logical_id, wanted in found.items():

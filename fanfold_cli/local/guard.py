@@ -1,10 +1,10 @@
-"""The engine's process: MiniStack for those who know the key of its home, for one lifetime.
+"""The engine's process: MiniStack for a limited time, for callers who know the key of its home.
 
-MiniStack itself serves all of AWS's API to everybody who reaches its port, pages in a browser and
-other users of this machine included, and its functions are processes of the one who started it.
+MiniStack itself serves the AWS APIs to everybody who reaches its port, including pages in a browser
+and other users of this machine, and runs functions as processes of the user who started it.
 
-Run as `python -m fanfold_cli.local.guard LIFETIME_SECONDS`, leading a process group of its own. The
-key comes in AWS_ACCESS_KEY_ID, because everybody may read the arguments of a process.
+Run as `python -m fanfold_cli.local.guard LIFETIME_SECONDS`, as the leader of its process group. The
+key comes in AWS_ACCESS_KEY_ID, because all users can read the arguments of a process.
 """
 
 import functools
@@ -24,14 +24,14 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
-# A foreign name may lead to this machine too: its owner says where.
+# Other names may be made to resolve to this machine (DNS rebinding).
 NAMES = {"127.0.0.1", "localhost", "[::1]"}
-# A browser adds them to the requests of pages, which cannot leave them out.
+# Browsers add these headers to the requests of pages, and pages cannot prevent it.
 OF_BROWSERS = {"origin", "sec-fetch-site"}
-# The HTTP API asks for a token of its users. For a path that is not exactly of this form, the
-# engine looks for another service that the request may mean.
+# The HTTP API has its own authorization. The engine would pass paths of another form to other
+# services.
 HTTP_API = re.compile(r"/_aws/execute-api/\w+/.*", re.DOTALL)
-# As AWS's signatures name it. The engine does not verify them.
+# The key in an AWS signature. The engine does not verify signatures.
 CREDENTIAL = re.compile(r"Credential=([^/]+)/")
 AUTHORIZATION = "AWS4-HMAC-SHA256 Credential={key}/"
 # The end of the lifetime is noticed within this time.
@@ -39,27 +39,27 @@ WATCH_SECONDS = 0.5
 
 
 def refusal(request: Message, is_known: Callable[[str], bool]) -> str | None:
-    """Why the engine does not serve this request, an ASGI scope; None if it does.
+    """Why the engine refuses this request, an ASGI scope; None if it serves it.
 
-    `is_known` says whether an access key id is that of the home, or of a role taken by it.
+    `is_known` says whether an access key id is the home's, or that of a role assumed with it.
     """
     if request["type"] != "http":
-        return "This engine speaks HTTP alone."
+        return "This engine speaks only HTTP."
     headers = [
         (name.decode("latin-1").lower(), value.decode("latin-1"))
         for name, value in request["headers"]
     ]
     hosts = {re.sub(r":\d*$", "", value.lower()) for name, value in headers if name == "host"}
     if not hosts or hosts - NAMES:
-        return "This engine answers at 127.0.0.1 and localhost alone."
+        return "This engine answers only at 127.0.0.1 and localhost."
     if HTTP_API.fullmatch(request["path"]):
         return None
     if any(name in OF_BROWSERS for name, _ in headers):
-        return "Pages may call the HTTP API of this engine, and nothing else."
+        return "Pages may call only the HTTP API of this engine."
     signed = " ".join(value for name, value in headers if name == "authorization")
     if any(map(is_known, CREDENTIAL.findall(signed))):
         return None
-    return "This engine serves those who know its key: `fanfold local env` prints it for a shell."
+    return "This engine requires its key: `fanfold local env` prints it for a shell."
 
 
 def guarded(app: App, is_known: Callable[[str], bool]) -> App:
@@ -68,7 +68,7 @@ def guarded(app: App, is_known: Callable[[str], bool]) -> App:
         if why is None:
             await app(scope, receive, send)
         elif scope["type"] == "http":
-            # As AWS's JSON protocols do; without CORS headers, so that no page reads it.
+            # An error of AWS's JSON protocols, without CORS headers, so that no page can read it.
             body = json.dumps({"__type": "AccessDeniedException", "message": why}).encode()
             headers = [
                 (b"content-type", b"application/json"),
@@ -83,7 +83,7 @@ def guarded(app: App, is_known: Callable[[str], bool]) -> App:
 
 
 class _OwnKey(urllib.request.BaseHandler):
-    """Adds the key to what the engine asks itself: its API reads the public keys of its pools."""
+    """Adds the key to the engine's requests to itself, such as for the public keys of its pools."""
 
     def __init__(self, authority: str, key: str) -> None:
         self.authority, self.key = authority, key
@@ -104,15 +104,15 @@ def main(argv: list[str]) -> None:
     own = _OwnKey(f"127.0.0.1:{os.environ['GATEWAY_PORT']}", key)
     urllib.request.install_opener(urllib.request.build_opener(own))
     engine.app = guarded(engine.app, lambda given: given == key or given in sts._sessions)
-    # Functions have the key of their account otherwise, which is its number.
+    # Otherwise the functions' key would be the number of their account.
     credentials_of = lambda_runtime.execution_credentials
     lambda_runtime.execution_credentials = lambda config: {
         **credentials_of(config),
         "AWS_ACCESS_KEY_ID": key,
     }
-    # It checks the grammar of a condition again for every item that a query meets, which is two
-    # thirds of the query's time: 0.3 s in a partition of 10,000 edges, in the one process that
-    # serves all functions. The check depends on nothing but its arguments, two strings.
+    # The engine checks the grammar of a condition again for every item of a query, which takes two
+    # thirds of its time: 0.3 s for 10,000 edges, in the one process that serves all functions. The
+    # check depends only on its arguments, two strings.
     dynamodb._condition_syntax_error = functools.lru_cache(dynamodb._condition_syntax_error)
     threading.Thread(target=_end_after, args=(float(argv[0]),), daemon=True).start()
     sys.argv = ["ministack"]
@@ -120,7 +120,7 @@ def main(argv: list[str]) -> None:
 
 
 def _end_after(lifetime: float) -> None:
-    """End this process and its functions, though the supervisor may have been killed."""
+    """End this process and its functions, even if the supervisor was killed."""
     # Wall-clock time, so that the hours while a laptop sleeps count as well.
     end = time.time() + lifetime
     while time.time() < end:

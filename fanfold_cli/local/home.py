@@ -12,13 +12,13 @@ from fanfold_cli.local import processes
 from fanfold_cli.terminal import ExpectedError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-# Where the packages are installed from a wheel, there is no app: the user has one.
+# A wheel contains no app; its users have their own.
 IS_CHECKOUT = (CHECKOUT / "app.py").is_file()
 HOME_VARIABLE = "FANFOLD_HOME"
 DEFAULT = (CHECKOUT if IS_CHECKOUT else Path.cwd()) / ".fanfold"
 # This file marks a directory as a home. Files in a home are deleted, so no other may be used.
 MARKER = "fanfold-home"
-# In the state file: the directory that it was written for. A copy must not end the engine.
+# The field of the state file with its directory: a copy of a home must not end the engine.
 HOME_FIELD = "home"
 MARKER_TEXT = "A home of Fanfold's local engine; `fanfold local up` and `down` delete in it.\n"
 
@@ -33,7 +33,7 @@ class EngineState:
     supervisor_mark: str
     port: int
     endpoint: str
-    # An engine that an older version has started takes any.
+    # An engine that an older version started accepts any key.
     access_key: str = "test"
     started_at: str
     ends_at: str
@@ -48,7 +48,7 @@ class EngineState:
         return aws.LocalEndpoint(self.endpoint, self.access_key)
 
     def is_running(self) -> bool:
-        """Whether this engine runs, and not another process that got its number."""
+        """Whether this engine runs, rather than another process with the same number."""
         return processes.is_alive(self.pid, self.pid_mark)
 
 
@@ -60,7 +60,7 @@ class Home:
 
     @classmethod
     def choose(cls, chosen: str | Path | None = None) -> "Home":
-        """The named directory, or that in FANFOLD_HOME, or `.fanfold` of the checkout, or here."""
+        """The named directory, FANFOLD_HOME, or .fanfold in the checkout or working directory."""
         named = chosen or os.environ.get(HOME_VARIABLE) or DEFAULT
         try:
             return cls(Path(named).expanduser().resolve())
@@ -68,7 +68,7 @@ class Home:
             raise ExpectedError(f"The home {named} cannot be used: {error}") from error
 
     def command(self, words: str) -> str:
-        """How to call `fanfold local` for this home, quoted: "`fanfold local up --home here`"."""
+        """A command for this home, quoted: "`fanfold local up --home here`"."""
         named = "" if self.path == DEFAULT else f" --home {shlex.quote(str(self.path))}"
         return f"`fanfold local {words}{named}`"
 
@@ -76,7 +76,7 @@ class Home:
         """Whether this directory is marked as a home, so that files in it may be deleted."""
         if (self.path / MARKER).is_file():
             return True
-        # A default home may be older than the marker; nobody else uses its name.
+        # A default home may be older than the marker; nothing else uses its name.
         return self.path == DEFAULT and (self.state_file.is_file() or self.log.is_file())
 
     def check(self) -> None:
@@ -169,9 +169,9 @@ class Home:
 
 
 def _state(raw: Any) -> EngineState | None:
-    """The state that a file holds; None if it is damaged.
+    """The state in a file; None if it is damaged.
 
-    A file of another version may have other fields, but it names the engine to end.
+    A file of another version may have other fields, but still names the engine to end.
     """
     if not isinstance(raw, dict):
         return None

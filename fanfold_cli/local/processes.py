@@ -1,4 +1,4 @@
-"""Processes, identified by number and start time because the system reuses numbers.
+"""Processes, identified by number and start time, because the system reuses numbers.
 
 Standard library only, because the supervisor imports it.
 """
@@ -13,13 +13,13 @@ from pathlib import Path
 
 # The time to end after SIGTERM. The engine waits for open connections, which nobody needs.
 GRACE_SECONDS = 1.0
-# After SIGKILL a process is gone at once, unless the system is very busy.
+# After SIGKILL, a process ends immediately, unless the system is very busy.
 FORCED_SECONDS = 5.0
 POLL_SECONDS = 0.05
 
 
 def start_mark(pid: int) -> str | None:
-    """Return what differs between two processes of the same number; None if there is no process."""
+    """A mark that differs between two processes of the same number; None if there is no process."""
     stat = Path(f"/proc/{pid}/stat")
     if stat.parent.parent.joinpath("self").exists():
         return _mark_from_proc(stat)
@@ -30,7 +30,7 @@ def _mark_from_ps(pid: int) -> str | None:
     """On macOS, which has no /proc: the start of the process to the second."""
     asked = subprocess.run(
         ["ps", "-o", "stat=,lstart=", "-p", str(pid)],
-        # Another time zone or language would show another start, and the engine as one that ended.
+        # Otherwise another time zone or language would change the mark of a running engine.
         env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},
         capture_output=True,
         text=True,
@@ -82,7 +82,7 @@ def wait_until_gone(pid: int, mark: str, seconds: float) -> bool:
 
 
 def wait_until(claim: Callable[[], bool], seconds: float, poll: float = POLL_SECONDS) -> bool:
-    """Wait until the claim is true; return False if the time is up before."""
+    """Wait until the claim is true; return False after a timeout."""
     deadline = time.monotonic() + seconds
     while not claim():
         if time.monotonic() > deadline:

@@ -1,8 +1,8 @@
 """Keep one local engine, then end its process group, Lambda workers included.
 
 Run as `python -m fanfold_cli.local.supervisor PID_FILE COMMAND...`. It stops at SIGTERM, or when
-the engine ends, which it does by itself when its lifetime is over. Standard library only, because
-it runs for hours and should stay small.
+the engine ends itself after its lifetime. Standard library only, because it runs for hours and
+should stay small.
 """
 
 import signal

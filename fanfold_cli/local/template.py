@@ -1,4 +1,4 @@
-"""Reads templates: what differs between two, and what the engine's CloudFormation ignores."""
+"""Reads templates: differences between two, and what the engine's CloudFormation ignores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ def lost_tables(deployed: Template, synthesized: Template) -> list[LostTable]:
 
 
 def forgotten_days(deployed: Mapping[str, int], wanted: Mapping[str, int]) -> int:
-    """How long entries may have lived, where an update would let a function forget it; or 0."""
+    """The longest lifetime of entries that an update would make a function forget; 0 if none."""
     return max((days for id_, days in deployed.items() if wanted.get(id_, days) < days), default=0)
 
 
@@ -65,7 +65,7 @@ def times_to_live(template: Template) -> dict[str, str]:
 
 
 def cors_configurations(template: Template) -> dict[str, dict[str, Any]]:
-    """What browsers may do, by the logical id of the API that lets them."""
+    """The CORS configurations, by the logical ids of their APIs."""
     found = {}
     for logical_id, api in _of_type(API_TYPE, template).items():
         if cors := api.get("Properties", {}).get("CorsConfiguration"):
@@ -86,6 +86,6 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, .
 
 
 def _path(logical_id: str, resource: Mapping[str, Any]) -> str:
-    # The path of the construct, which CDK adds, is easier to read than a logical id with its hash.
+    # CDK adds the construct's path, which is easier to read than a logical id with a hash.
     path: str = resource.get("Metadata", {}).get("aws:cdk:path", logical_id)
     return path.removesuffix("/Resource")

@@ -1,4 +1,4 @@
-"""What an account has, read and never changed."""
+"""Reads what an account has, and changes nothing."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ from fanfold_cli.preflight.wanted import SUBSCRIPTION_TYPE, TABLE_TYPES, Slack
 
 Read = TypeVar("Read")
 
-# A check that takes longer has failed: two attempts of ten seconds.
+# A check fails after two attempts of ten seconds.
 READ_SECONDS: Final = 10
 ATTEMPTS: Final = 2
-# It answers in four regions, for all of them:
+# It has endpoints in four regions, each for all regions:
 # https://docs.aws.amazon.com/chatbot/latest/APIReference/Welcome.html
 CHATBOT_REGION: Final = "us-east-2"
-# What SNS says in place of an ARN.
+# SNS returns these in place of an ARN.
 PENDING: Final = "PendingConfirmation"
 DELETED: Final = "Deleted"
 
 
 @dataclass(frozen=True)
 class Account:
-    """The account of the user's own credentials, in this region."""
+    """The account of the user's credentials, in this region."""
 
     region: str
 
@@ -71,7 +71,7 @@ class Account:
         )
 
     def entry_days(self, stack: str) -> Mapping[str, int]:
-        """How long entries may have lived, by the template that was deployed last."""
+        """How long entries may have lived, by function, from the deployed template."""
         answer = self._client("cloudformation").get_template(StackName=stack)
         return entry_days(answer["TemplateBody"])
 
@@ -94,12 +94,12 @@ class Account:
         return int(self._client("dynamodb").describe_limits()["TableMaxWriteCapacityUnits"])
 
     def requests_per_second(self) -> int | None:
-        """What all APIs of the account take together, in this region; None if AWS does not say."""
+        """The rate limit of all APIs of the account in this region; None if AWS does not say."""
         limits = self._client("apigateway").get_account().get("throttleSettings", {})
         return int(limits["rateLimit"]) if "rateLimit" in limits else None
 
     def slack_configurations(self, slack: Slack) -> list[str]:
-        """The names of all configurations of the account that have this channel."""
+        """The names of all configurations of this channel in the account."""
         chatbot = aws.client("chatbot", None, CHATBOT_REGION, ATTEMPTS, READ_SECONDS)
         pages = chatbot.get_paginator("describe_slack_channel_configurations").paginate()
         return [
@@ -130,7 +130,7 @@ class Account:
 def _each(
     read: Callable[[str], Read], made: list[tuple[str, str]], unread: dict[str, str]
 ) -> dict[str, Read]:
-    """What is read of each, by its logical id; of what cannot be, `unread` gets the reason."""
+    """What `read` returns for each, by logical id; errors go to `unread`."""
     found = {}
     for logical, physical in made:
         try:

@@ -1,4 +1,4 @@
-"""What will work and what will not, given what is wanted and what was found: pure."""
+"""Compares what a deploy wants with what was found. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class Status(StrEnum):
     OK = "ok"
     WARNING = "warning"
     FAILS = "will fail"
-    REFUSED = "refused"  # It would work, and do harm.
+    REFUSED = "refused"  # it would succeed and do harm
 
 
 STOPS = (Status.FAILS, Status.REFUSED)
@@ -39,10 +39,10 @@ class FoundTable:
 
 @dataclass(frozen=True)
 class FoundStack:
-    """A stack of the account; tables and pools by logical id, pools with their protection.
+    """A stack of the account. Tables, pools (protected or not) and `unread` are by logical id.
 
-    `subscriptions` are logical ids; the topic is an ARN, and None where a deploy has not made it.
-    `unread` says why a table or pool could not be read, by its logical id.
+    `subscriptions` are logical ids. `alarm_topic` is an ARN, or None before it is deployed.
+    `unread` has the reasons why tables or pools could not be read.
     """
 
     status: str
@@ -55,7 +55,7 @@ class FoundStack:
 
     @property
     def has_lived(self) -> bool:
-        """Whether a deploy of it has ever succeeded, as far as its status tells."""
+        """Whether a deploy has ever succeeded, as far as the status shows."""
         return self.status not in ("REVIEW_IN_PROGRESS", "ROLLBACK_COMPLETE")
 
     def unprotected(self) -> list[str]:
@@ -93,14 +93,14 @@ def check_bootstrap(wanted: Wanted, found: int | None) -> Check:
 
 
 def check_stack(wanted: Wanted, found: FoundStack | None, deploy: str) -> Check:
-    """Whether this deploy may follow on what is there; `deploy` is the ordinary deploy."""
+    """Whether the stack can take this deploy; `deploy` is the command of an ordinary deploy."""
     if found is None or found.status == "REVIEW_IN_PROGRESS":
         return _check_first(wanted, f"The stack {wanted.stack} does not exist yet.", deploy)
     where = f"The stack {wanted.stack} is in {found.status}"
     if found.status.endswith("_IN_PROGRESS"):
         return _stack(Status.WARNING, f"{where}: another deploy is under way; wait for its end.")
     if found.status == "ROLLBACK_COMPLETE" and not found.is_protected:
-        return _check_first(wanted, f"{where}: a first deploy failed. CDK makes it anew.", deploy)
+        return _check_first(wanted, f"{where}: a first deploy failed. CDK creates it anew.", deploy)
     if found.status == "ROLLBACK_COMPLETE":
         return _stack(
             Status.FAILS,
@@ -109,18 +109,16 @@ def check_stack(wanted: Wanted, found: FoundStack | None, deploy: str) -> Check:
             f"--no-enable-termination-protection`, and go on with {RECOVERY}.",
         )
     if found.status.endswith("FAILED") and found.status != "UPDATE_FAILED":
-        return _stack(Status.FAILS, f"{where}, and takes no deploy: {RECOVERY} says what to do.")
+        return _stack(Status.FAILS, f"{where}, and accepts no deploy: {RECOVERY} says what to do.")
     check = _check_protection(wanted, found, deploy)
     if found.unread and check.status not in STOPS:
         reasons = "; ".join(found.unread.values())
-        check = _stack(
-            Status.WARNING, f"{check.sentence} What of it could not be checked: {reasons}"
-        )
+        check = _stack(Status.WARNING, f"{check.sentence} These could not be checked: {reasons}")
     if found.status == "UPDATE_FAILED" and check.status not in STOPS:
         return _stack(
             Status.WARNING,
-            f"{where}: an update failed and was not taken back. `cdk deploy` asks to roll it back "
-            "first.",
+            f"{where}: an update failed and was not rolled back. `cdk deploy` first asks to roll "
+            "it back.",
         )
     return check
 
@@ -131,8 +129,8 @@ def _check_first(wanted: Wanted, sentence: str, deploy: str) -> Check:
     if wanted.is_protected:
         return _stack(
             Status.REFUSED,
-            f"{sentence} With protections from the start, a first deploy that fails cannot be "
-            "taken back or repeated: add -c first_deploy=true, and deploy again without it.",
+            f"{sentence} If a first deploy with protections fails, it can be neither rolled back "
+            "nor repeated: add -c first_deploy=true, and later deploy again without it.",
         )
     return _stack(
         Status.OK, f"{sentence} Once it is deployed, switch its protections on: `{deploy}`."
@@ -158,7 +156,7 @@ def _check_protection(wanted: Wanted, found: FoundStack, deploy: str) -> Check:
     if protected:
         return _stack(
             Status.REFUSED,
-            f"This deploy would take the protection from {_listed(protected)}: "
+            f"This deploy would remove the protection of {_listed(protected)}: "
             + (
                 f"leave first_deploy out, unless you are about to remove the stack: `{deploy}`."
                 if wanted.keeps_data
@@ -168,11 +166,11 @@ def _check_protection(wanted: Wanted, found: FoundStack, deploy: str) -> Check:
     if wanted.keeps_data:
         return _stack(
             Status.WARNING,
-            f"{wanted.stack} stands, and nothing protects it from deletion yet. Switch that on: "
+            f"{wanted.stack} exists, and nothing protects it from deletion. Switch that on: "
             f"`{deploy}`.",
         )
     return _stack(
-        Status.OK, f"{wanted.stack} stands; a stage that keeps nothing has no protection."
+        Status.OK, f"{wanted.stack} exists; a stage that keeps nothing has no protection."
     )
 
 
@@ -185,7 +183,7 @@ def _listed(names: list[str]) -> str:
 
 
 def check_concurrency(wanted: Wanted, unreserved: int) -> Check:
-    """`unreserved` are the executions that the account's functions share."""
+    """`unreserved` is the concurrency that the account's functions share."""
     name, workers = "concurrency", wanted.workers
     have = f"The queues start up to {workers:,} workers, and Lambda has {unreserved:,} executions"
     cure = "Ask AWS for more"
@@ -195,15 +193,15 @@ def check_concurrency(wanted: Wanted, unreserved: int) -> Check:
         return Check(
             name,
             Status.FAILS,
-            f"{have} for all functions of the account: a message that finds none is returned and "
-            f"counted, and becomes a dead letter though nothing is wrong with it. {cure}.",
+            f"{have} for all functions of the account: a message without a free one is received "
+            f"again, and may become a dead letter though nothing is wrong with it. {cure}.",
         )
     if workers > room_of(unreserved):
         return Check(
             name,
             Status.WARNING,
             f"{have} for all functions of the account: while all workers are busy, requests and "
-            f"SWEEP find hardly any. {cure}.",
+            f"SWEEP get hardly any. {cure}.",
         )
     return Check(name, Status.OK, f"{have}.")
 
@@ -249,7 +247,7 @@ def check_requests(wanted: Wanted, account: int | None) -> Check:
 
 
 def check_warmth(wanted: Wanted, found: FoundStack | None) -> Check:
-    """Whether the tables that take bursts are as warm as the lanes assume."""
+    """Whether the tables with write bursts are as warm as the lanes assume."""
     name, units = "warm tables", wanted.warm_write_units
     if found and (unread := found.unread.keys() & wanted.bursting.values()):
         return unchecked(name, "; ".join(found.unread[each] for each in sorted(unread)))
@@ -259,7 +257,7 @@ def check_warmth(wanted: Wanted, found: FoundStack | None) -> Check:
         if found is not None and logical_id in found.tables
     }
     if not tables:
-        later = " Once they do, run this again: it says how to warm them." if units else ""
+        later = " Run this again after the deploy: it says how to warm them." if units else ""
         return Check(name, Status.OK, f"The tables do not exist yet.{later}")
     if found is not None and any(each.is_updating for each in found.tables.values()):
         return Check(
@@ -268,7 +266,7 @@ def check_warmth(wanted: Wanted, found: FoundStack | None) -> Check:
             "DynamoDB is changing a table, and a deploy that changes it too would fail: wait.",
         )
     shown = ", ".join(f"{table} {each.warm_write_units:,}" for table, each in tables.items())
-    have = f"The tables are warm for so many write units a second: {shown}"
+    have = f"Warm throughput of the tables, in write units a second: {shown}"
     colder = [each.name for each in tables.values() if units and each.warm_write_units < units]
     if colder:
         lines = " and ".join(
@@ -279,40 +277,40 @@ def check_warmth(wanted: Wanted, found: FoundStack | None) -> Check:
         return Check(
             name,
             Status.WARNING,
-            f"{have}. The lanes divide {units:,}: {lines} warms what is colder. AWS bills it once, "
-            "and it can never be lowered. Run this again before you deploy: DynamoDB takes a while "
-            "to prepare a table.",
+            f"{have}. The lanes need {units:,}: run {lines}. AWS bills it once, and it can never "
+            "be lowered. Then run this again before you deploy: DynamoDB takes a while to prepare "
+            "a table.",
         )
     return Check(name, Status.OK, f"{have}.")
 
 
 def check_retention(wanted: Wanted, deployed: Mapping[str, int]) -> Check:
-    """Whether this deploy remembers how long entries have lived, as the `deployed` functions do."""
+    """Whether this deploy knows how long entries have lived, as the `deployed` functions do."""
     name = "retention"
     if days := forgotten_days(deployed, wanted.entry_days):
         return Check(
             name,
             Status.REFUSED,
             f"Entries have lived for {days:,} days in {wanted.stack}, and this deploy would forget "
-            "it: whom readers have unfollowed could be shown to them again. Add "
+            "it: readers could see posts of publishers again whom they have unfollowed. Add "
             f"-c longest_retention_days={days} to this deploy and all later ones.",
         )
     if not deployed.keys() & wanted.entry_days.keys():
         lived = max(deployed.values(), default=0)
-        told = f"tell of {lived:,} days" if lived else "tell nothing"
+        told = f"say {lived:,} days" if lived else "do not say"
         return Check(
             name,
             Status.WARNING,
-            f"How long entries have lived in {wanted.stack} could not be compared: none of this "
-            f"deploy's functions is in what was deployed last, whose functions {told}. If its "
-            "tables have had entries of a longer retention_days, add -c longest_retention_days= "
-            "with that to this deploy and all later ones.",
+            f"How long entries have lived in {wanted.stack} could not be compared: the deployed "
+            f"stack has none of this deploy's functions, and its own {told}. If retention_days was "
+            "ever longer, add -c longest_retention_days= with that value to this deploy and all "
+            "later ones.",
         )
     return Check(name, Status.OK, "This deploy knows how long entries have lived.")
 
 
 def check_alarms(wanted: Wanted, found: FoundStack, confirmed: Mapping[str, bool]) -> Check:
-    """Whether whoever should hear the alarms does; `confirmed` are the topic's addresses."""
+    """Whether the alarms reach their addresses; `confirmed` says it for those of the topic."""
     name = "alarms"
     made = {wanted.emails[each] for each in found.subscriptions if each in wanted.emails}
     addresses = {**dict.fromkeys(made, False), **confirmed}
@@ -320,7 +318,7 @@ def check_alarms(wanted: Wanted, found: FoundStack, confirmed: Mapping[str, bool
         return Check(
             name,
             Status.WARNING,
-            f"No alarm reaches {_listed(deaf)}: not confirmed. Open the link in the mail of AWS, "
+            f"No alarm reaches {_listed(deaf)}: not confirmed. Open the link in the mail from AWS, "
             f"which `aws sns subscribe --topic-arn {found.alarm_topic} --protocol email "
             "--notification-endpoint ADDRESS` sends again.",
         )
@@ -329,23 +327,23 @@ def check_alarms(wanted: Wanted, found: FoundStack, confirmed: Mapping[str, bool
             name,
             Status.OK,
             f"This deploy subscribes {_listed(new)} to the alarms: confirm by the link in the "
-            "mail of AWS.",
+            "mail from AWS.",
         )
     if not addresses:
-        return Check(name, Status.OK, "Alarms go to no address: none is subscribed.")
+        return Check(name, Status.OK, "No address is subscribed to the alarms.")
     hearing = counted(len(addresses), "address", "addresses")
-    return Check(name, Status.OK, f"Alarms go to {hearing}, and none has yet to confirm.")
+    return Check(name, Status.OK, f"Alarms go to {hearing}, all confirmed.")
 
 
 def check_slack(slack: Slack, region: str, configurations: list[str]) -> Check:
-    """Whether the channel is free; `configurations` are the names of those that it has."""
+    """Whether the channel is free; `configurations` are the names of its configurations."""
     own = slack.configuration.format(region=region)
     if others := [name for name in configurations if name != own]:
         return Check(
             "Slack",
             Status.FAILS,
             f"The channel {slack.channel} is taken by the configuration {_listed(others)}, and AWS "
-            "takes a channel once in an account, in all regions together: give another "
+            "accepts a channel only once in an account, across all regions: give another "
             "-c slack_channel_id=, or delete that configuration first.",
         )
     return Check("Slack", Status.OK, f"No other configuration has the channel {slack.channel}.")

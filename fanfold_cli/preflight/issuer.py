@@ -13,10 +13,10 @@ from fanfold_cli.preflight.checks import Check, Status
 from fanfold_client import pool_for
 
 DISCOVERY: Final = "/.well-known/openid-configuration"
-# Of one document, from the name to the last byte.
+# For one document, from the DNS query to the last byte.
 SECONDS: Final = 10.0
-# API Gateway's quotas, which cannot be raised: it waits so long for each of the two documents, and
-# reads so much of a set of keys. A discovery document has a few KB.
+# API Gateway's quotas, which cannot be raised: its timeout for each of the two documents, and the
+# largest set of keys. A discovery document has a few KB.
 GATEWAY_SECONDS: Final = 1.5
 MAX_BYTES: Final = 150_000
 
@@ -24,11 +24,11 @@ Fetch = Callable[[str], bytes]
 
 
 class Unreadable(Exception):
-    """A document cannot be had, or is not what it should be; the text goes on from its address."""
+    """A document cannot be read or is wrong; the text is a sentence."""
 
 
 def check_issuer(issuer: str, fetch: Fetch) -> Check:
-    """Read what API Gateway reads, from here: it must be reachable from the internet too."""
+    """Read what API Gateway will read; unlike here, it must be reachable from the internet."""
     discovery = issuer.rstrip("/") + DISCOVERY
     slow: list[str] = []
     try:
@@ -37,7 +37,7 @@ def check_issuer(issuer: str, fetch: Fetch) -> Check:
         if stated != issuer:
             raise Unreadable(
                 f"{discovery} says that the issuer is {stated!r}, and jwt_issuer is {issuer!r}. "
-                "They must be the same, to the slash at the end: tokens carry the issuer's own."
+                "They must be equal, even in the slash at the end: tokens name the issuer so."
             )
         if not isinstance(keys_at, str) or not keys_at.startswith("https://"):
             raise Unreadable(f"{discovery} names no https address of keys (jwks_uri).")
@@ -46,7 +46,7 @@ def check_issuer(issuer: str, fetch: Fetch) -> Check:
         return Check(
             "issuer",
             Status.FAILS,
-            f"{error} API Gateway reads it when the authorizer is made, and no token would pass.",
+            f"{error} API Gateway reads it when the authorizer is created: no token passes.",
         )
     found = keys if isinstance(keys, list) else []
     signing = [key for key in found if _signs_by_rsa(key)]
@@ -56,20 +56,20 @@ def check_issuer(issuer: str, fetch: Fetch) -> Check:
             "issuer",
             Status.FAILS,
             f"{keys_at} holds no RSA key for signatures that has an id, `kid` "
-            f"({', '.join(kinds) or 'no key at all'}), and API Gateway verifies by no others: have "
-            "the issuer sign by RS256.",
+            f"({', '.join(kinds) or 'no key at all'}), and API Gateway uses no others: have the "
+            "issuer sign with RS256.",
         )
     if slow:
         return Check(
             "issuer",
             Status.WARNING,
-            f"{' and '.join(slow)}, and API Gateway waits for {GATEWAY_SECONDS} s only. If it is "
-            "as slow from there, the authorizer cannot be made, or tokens do not pass.",
+            f"{' and '.join(slow)}, and API Gateway waits for only {GATEWAY_SECONDS} s. If it is "
+            "as slow from there, the authorizer cannot be created, or tokens do not pass.",
         )
     return Check(
         "issuer",
         Status.OK,
-        f"{issuer} can be read from here, and signs by RSA ({len(signing)} of {len(found)} keys).",
+        f"{issuer} can be read from here, and uses RSA ({len(signing)} of {len(found)} keys).",
     )
 
 
@@ -84,7 +84,7 @@ def _signs_by_rsa(key: Any) -> bool:
 
 
 def _json(address: str, fetch: Fetch, slow: list[str]) -> dict[str, Any]:
-    """The document, and a note in `slow` if API Gateway would not have waited for it."""
+    """The document; adds to `slow` if API Gateway would have timed out."""
     began = time.monotonic()
     content = fetch(address)
     if (seconds := time.monotonic() - began) > GATEWAY_SECONDS:
@@ -110,8 +110,8 @@ def fetch(address: str) -> bytes:
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             results.append(Unreadable(f"{address} cannot be read: {error}."))
 
-    # Nothing else bounds the whole: a time limit of urllib3 holds for one piece of the answer, and
-    # none holds for the look-up of a name.
+    # A thread bounds the total time: a timeout of urllib3 is for each part of the answer, and not
+    # for the DNS query.
     thread = threading.Thread(target=get, daemon=True)
     thread.start()
     thread.join(SECONDS)

@@ -1,4 +1,4 @@
-"""Synthesizes the app as `cdk deploy` would, without its code, credentials or the network."""
+"""Synthesizes the app as `cdk deploy` would, without bundling, credentials or the network."""
 
 import os
 import shlex
@@ -46,7 +46,7 @@ def synthesize(context: list[str]) -> assembly.SynthesizedStack:
 
 
 def _environment() -> dict[str, str]:
-    # The app knows no account, so CDK need not ask for the one of these credentials.
+    # The app names no account, so CDK needs no credentials.
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return {
         **kept,
@@ -60,6 +60,6 @@ def _environment() -> dict[str, str]:
 
 
 def _reason(stderr: str) -> str:
-    """What the app has said, without the line of CDK after it."""
+    """The app's own output, without CDK's line after it."""
     lines = [line for line in stderr.splitlines() if "Subprocess exited with error" not in line]
     return "\n".join(lines).strip()

@@ -1,4 +1,4 @@
-"""What a synthesized stack wants of the account, read from its template."""
+"""What a synthesized stack needs in the account, read from its template."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SUBSCRIPTION_TYPE: Final = "AWS::SNS::Subscription"
 
 @dataclass(frozen=True)
 class Slack:
-    """The channel that gets the alarms, and the name of its configuration with `{region}` in it."""
+    """The channel for alarms; the name of its configuration contains `{region}`."""
 
     workspace: str
     channel: str
@@ -28,9 +28,9 @@ class Wanted:
     bootstrap_version: int
     keeps_data: bool
     is_protected: bool  # from deletion: stack, tables and pool
-    stack_is_protected: bool  # the stack, perhaps alone
+    stack_is_protected: bool  # the stack, perhaps without its tables
     bursting: Mapping[str, str]  # logical ids of the tables that take bursts, by their names
-    issuer: str | None  # None with a pool of the stack's own
+    issuer: str | None  # None if the stack has its own pool
     emails: Mapping[str, str]  # that get the alarms, by the logical ids of their subscriptions
     slack: Slack | None
     workers: int  # of all queues together
@@ -89,7 +89,7 @@ def _is_protected(table: Mapping[str, Any]) -> bool:
 def _issuer(template: Mapping[str, Any]) -> str | None:
     for authorizer in _resources(template, "AWS::ApiGatewayV2::Authorizer").values():
         issuer = authorizer["Properties"]["JwtConfiguration"]["Issuer"]
-        if isinstance(issuer, str):  # Otherwise composed of the pool's id, which does not exist yet
+        if isinstance(issuer, str):  # otherwise it has the id of the stack's own pool
             return issuer
     return None
 

@@ -1,4 +1,4 @@
-"""The channels of a stack: its head, what one means, and how a list shows them."""
+"""The channels of a stack: their state, followers and cost, and their table."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,27 +13,27 @@ from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import ExpectedError, counted, print_result
 
-# As docs/operations.md advises it: nobody has so many followers, so PLAN adds no channel.
+# As docs/operations.md advises: nobody has that many followers, so PLAN adds no channel.
 BY_HAND = "-c channel_threshold=1000000000"
 ACTIVE, DEMOTED, NONE = "active", "demoted", "none"
 
 
 def threshold_of(deployment: Deployment) -> int:
-    """0 where PLAN gives nobody a channel."""
+    """How many followers bring a publisher a channel; 0 if PLAN adds none."""
     return int(deployment.outputs.get(names.CHANNEL_THRESHOLD_OUTPUT, 0))
 
 
 def check_gives(deployment: Deployment) -> None:
-    """Raise `ExpectedError` for a stage that gives no channels."""
+    """Raise `ExpectedError` if channels are switched off on this stage."""
     if not threshold_of(deployment):
         raise ExpectedError(
-            "This stage gives no channels. A deploy with -c channel_threshold= and a number of "
-            f"followers switches them on; with {BY_HAND}, only those that you add."
+            "This stage gives no channels. Deploy with -c channel_threshold=FOLLOWERS to switch "
+            f"them on; with {BY_HAND}, only those that you add exist."
         )
 
 
 def followers_of(deployment: Deployment, publisher: str) -> Estimate:
-    """How many followers there are now."""
+    """An estimate of the publisher's followers now."""
     stores = deployment.stores()
     level = stores.publishers.shards(publisher).level
     with waiting_for("an estimate of the followers"):

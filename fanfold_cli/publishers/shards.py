@@ -57,10 +57,10 @@ class ShardReport:
     def of(
         cls, publisher: str, publishers: PublishersTable, edges_table: EdgesTable, *, estimate: bool
     ) -> "ShardReport":
-        """Count the edges; with `estimate`, from one page of each shard.
+        """Count the edges of each shard; with `estimate`, from one page of each.
 
-        Not by `follower_estimate`: that tells all followers from the start of the ring, and whoever
-        looks at shards wants to see how full each of them is.
+        `follower_estimate` would estimate all followers from the start of the ring, and not each
+        shard.
         """
         shards, static_level = publishers.shards(publisher), publishers.static_level()
         levels = _count(edges_table, publisher, shards.level, estimate=estimate)
@@ -152,7 +152,7 @@ def shards_at(level: int) -> str:
 
 
 def estimated(count: int, reached: str, *, level: int, shard: int) -> int:
-    """How many edges a shard holds, judging by `count` edges below the position `reached`."""
+    """An estimate of a shard's edges, given `count` edges below the position `reached`."""
     width = ring.RING_SIZE >> level
     return round(count * width / max(1, int(reached, 16) - shard * width))
 
@@ -164,7 +164,7 @@ def _count(edges_table: EdgesTable, publisher: str, highest: int, *, estimate: b
         for level in levels
         for shard in range(2**level)
     ]
-    # Counting a large shard takes a minute; Ctrl-C ends it at the next page.
+    # Counting a large shard takes a minute; Ctrl-C stops it at the next page.
     stop = threading.Event()
     with (
         progress_bar("Counting", total=None, unit="edges") as bar,

@@ -1,4 +1,4 @@
-"""`fanfold demo`: follow, publish, deliver and read on the local engine, and count the entries."""
+"""`fanfold demo`: follow, publish, deliver and read on the local engine; count the entries."""
 
 import secrets
 import time
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 PUBLISHERS = 20
 MOST_FOLLOWERS = 10_000
 SEED = 1
-# Of the largest post with --hurt: long enough to do something to it.
+# Duration of the largest delivery with --hurt: long enough to disturb it.
 HURT_SECONDS = 22.0
 # An engine that hangs may still take connections, and an ask is repeated a second later anyway.
 ASK_SECONDS = 5.0
-# Entries that are shown of a timeline, and those of a page: a timeline has several.
+# Entries of a page, and how many of a timeline are shown.
 PAGE = 10
 
 
@@ -55,13 +55,12 @@ def demo(
         bool,
         typer.Option(
             "--hurt",
-            help="Kill workers, refuse batches and deliver twice, on an engine of its own; a page "
-            "shows it, and has the buttons.",
+            help="Kill workers, refuse batches and deliver twice, on a separate engine; a page "
+            "shows it, with buttons for each.",
         ),
     ] = False,
     seconds: Annotated[
-        float,
-        typer.Option(min=1.0, max=45.0, help="With --hurt: seconds for the largest post."),
+        float, typer.Option(min=1.0, max=45.0, help="With --hurt: seconds for the largest post.")
     ] = HURT_SECONDS,
     port: PortOption = 0,
     browser: BrowserOption = True,
@@ -75,7 +74,7 @@ def demo(
         return
     deployment = deploy.bring_up(chosen)
     is_default = (followers, number) == (MOST_FOLLOWERS, SEED)
-    # Publishers of their own for each graph: otherwise two graphs on one engine would add up.
+    # Each graph has its own publishers; otherwise two graphs on one engine would add up.
     prefix = "" if is_default else f"{number}x{followers}-"
     graph = heavy_tailed(publishers=PUBLISHERS, most=followers, seed=number, prefix=prefix)
     down = chosen.command("down")
@@ -98,8 +97,8 @@ def _hurt(
 ) -> None:
     if not IS_CHECKOUT:
         raise ExpectedError(
-            "`fanfold demo --hurt` runs the functions in processes of its own, so it needs a "
-            "checkout of Fanfold."
+            "`fanfold demo --hurt` needs a checkout of Fanfold: it runs the functions in processes "
+            "of its own."
         )
     from proof.hurt import command
 
@@ -175,7 +174,7 @@ def publish(people: People, graph: Graph, *, tag: str) -> None:
 
 
 def await_posts(people: People, graph: Graph) -> int:
-    """Show progress until every post is delivered, or none progresses; return how many are late."""
+    """Show progress until all posts are delivered or none progresses; return how many are late."""
     watched = [
         Watched(post, len(graph.followers[post.publisher])) for post in people.record.posts.values()
     ]
@@ -208,7 +207,7 @@ def _table(reading: Reading) -> "Table":
     table = Table(title=title, title_justify="left")
     for column in ("published", "publisher"):
         table.add_column(column, no_wrap=True)
-    # On a narrow terminal these two go on in the next line, and no id is cut.
+    # On a narrow terminal, these two are folded, and no id is cut.
     for column in ("ref_id", "body"):
         table.add_column(column, overflow="fold")
     for entry in reading.entries[:PAGE]:

@@ -1,4 +1,4 @@
-"""The users of a run, by the Python client, and what they and other services ask of the stack."""
+"""The users of a run, with Python clients, and messages that other services send."""
 
 import time
 from collections.abc import Iterable
@@ -22,24 +22,24 @@ from fanfold_cli.users.acting import Token
 from fanfold_client import Failed, Fanfold, Refused, pool_for
 
 FOLLOWS, MUTES = "follows", "mutes"
-# Messages that are sent between two steps of the progress bar, and the threads that send them.
+# Messages sent between two steps of the progress bar, and the threads that send them.
 SLICE = 500
 THREADS = 8
-# On AWS, posts by the queue say that they are so old, so that the clock of this machine may be
-# wrong by that much: a time in the future would become that of the acceptance, and the keys of the
-# entries would not be known.
+# On AWS, posts sent by the queue claim this age, so that this machine's clock may be wrong by that
+# much: the time of acceptance would replace a time in the future, and the keys of the entries would
+# be unknown.
 PUBLISHED_AGO_MS = 5 * 60 * 1000
-# Between two attempts to mute, where another request of the same user was answered first.
+# Between two attempts to mute, if another request of the same user overtook it.
 PAUSE_SECONDS: Final = 0.05
 
 
 @dataclass
 class People:
-    """Users by name, each with a client; what they ask is recorded with the time of its answer."""
+    """Users by name, each with a client; their requests are recorded with times."""
 
     deployment: Deployment
     record: Record = field(default_factory=Record)
-    seconds: float = Fanfold.seconds  # that a request may take with its repetitions
+    seconds: float = Fanfold.seconds  # that a request may take, retries included
     apis: dict[str, Fanfold] = field(default_factory=dict)
     repeated: int = 0  # requests that needed another attempt
 
@@ -52,7 +52,7 @@ class People:
         return publish_queue(self.deployment)
 
     def sign_in(self, user: str, token: str | Token = "") -> Fanfold:
-        """Give the user a client, with this token or one of the stack's pool."""
+        """Give the user a client, with this token or one from the stack's pool."""
         self.apis[user] = Fanfold(
             self.deployment.api_url,
             token or Token(self.deployment, user),
@@ -107,7 +107,7 @@ class People:
         return Post(ref_id or clock.new_id(), publisher, published_at, now, body)
 
     def send(self, *posts: Post) -> None:
-        """Publish by messages, as another service does."""
+        """Publish by queue messages, as another service does."""
         self.record.add(*posts)
         send(
             self.queue,
@@ -126,9 +126,9 @@ class People:
     # Answers
 
     def delivery(self, post: Post) -> Any:
-        """What its publisher is told of a post's delivery; None if that may still come.
+        """What the API tells the publisher about the delivery; None if it cannot say yet.
 
-        A post by the queue is not known before it is accepted.
+        A post sent by the queue is unknown until it is accepted.
         """
         try:
             told = self.api(post.publisher).delivery(post.ref_id)
@@ -147,7 +147,7 @@ class People:
         return told
 
     def is_delivered(self, post: Post) -> bool:
-        """Whether its publisher is told that all is delivered; once told, nobody asks again."""
+        """Whether the API told the publisher that all is delivered; then it is not called again."""
         if not post.is_complete:
             self.delivery(post)
         return post.is_complete
@@ -155,7 +155,7 @@ class People:
     def read(
         self, user: str, *, pages: int = 0, limit: int = contract.MAX_LIMIT, hydrate: bool = False
     ) -> Reading:
-        """Read so many pages of the user's timeline, or to the end with 0 of them."""
+        """Read this many pages of the user's timeline, or all with 0."""
         begun = time.time()
         reading = Reading(user, begun, since=begun, has_bodies=hydrate)
         before, count = None, 0
@@ -172,12 +172,12 @@ class People:
 
 
 def publish_queue(deployment: Deployment) -> WorkQueue:
-    """The door of other services."""
+    """The queue by which other services publish."""
     return WorkQueue(deployment.client("sqs"), deployment.settings().publish_queue_url)
 
 
 def send(queue: WorkQueue, *events: dict[str, Any]) -> None:
-    """Send events, as another service does; many of them with a bar."""
+    """Send events as another service does; many of them with a progress bar."""
     messages = [
         Message({"version": contract.VERSION, **event}, group=event.get("publisher_id", "other"))
         for event in events
@@ -196,5 +196,5 @@ def send(queue: WorkQueue, *events: dict[str, Any]) -> None:
 
 
 def relation(kind: str, pairs: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Events by which these (user, publisher) follow, or unfollow."""
+    """Events of this kind, such as a follow, for each pair of user and publisher."""
     return [{"type": kind, "user_id": user, "publisher_id": by} for user, by in pairs]

@@ -1,7 +1,7 @@
-"""What callers sent and were answered, and what follows from it for what is followed. Pure.
+"""Records requests and answers of a run, and derives who followed whom when. Pure.
 
-Nobody inside the service is asked. Times are epoch seconds of this machine. What overlaps may count
-either way.
+It asks nothing inside the service. Times are epoch seconds of this machine. Overlapping requests
+may have been applied in either order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Key: TypeAlias = tuple[str, str]  # a post's `published_at` and `ref_id`: the or
 
 
 class Request(NamedTuple):
-    """A request to follow or to mute (`wanted`), or to end that, and all its repetitions."""
+    """A request to follow or mute (`wanted`), or to end that, with its retries."""
 
     wanted: bool
     begun: float
@@ -25,9 +25,9 @@ class Request(NamedTuple):
 
 
 def surely(requests: Sequence[Request], begun: float, ended: float) -> bool | None:
-    """Whether what is requested held throughout an interval, or at no time of it; None: unknown."""
+    """Whether the requests were in effect throughout an interval, or never; None if unknown."""
     before = [each for each in requests if each.ended < begun]
-    # Whatever was answered before this one began, this one has undone.
+    # This request overrides those that were answered before it began.
     last_begun = max((each.begun for each in before), default=-math.inf)
     states = {each.wanted for each in before if each.ended >= last_begun} or {False}
     states |= {each.wanted for each in requests if each.ended >= begun and each.begun <= ended}
@@ -41,10 +41,10 @@ class Post:
     published_at: str
     begun: float  # sent; accepted between then and its answer
     body: Any = None
-    # What its publisher was told: when it was delivered, and to how many if entries were pushed.
+    # As the publisher was told: when it was delivered, and to how many if entries were pushed.
     complete: float = math.inf
     delivered: int | None = None
-    answer: str = ""  # the last: a state, or why there is none
+    answer: str = ""  # the last one: a state, or an error
 
     @property
     def key(self) -> Key:
@@ -62,14 +62,14 @@ class Record:
     posts: dict[str, Post] = field(default_factory=dict)  # by ref_id
 
     def add(self, *posts: Post) -> None:
-        """Note posts; of one that is sent twice, the first request counts."""
+        """Add posts; of a post that is sent twice, the first request counts."""
         for post in posts:
             self.posts.setdefault(post.ref_id, post)
 
     def follow_all(
         self, followers: Mapping[str, Iterable[str]], begun: float, ended: float
     ) -> None:
-        """Note that all these users, by publisher, have followed within an interval."""
+        """Add follows of these users, by publisher, that were requested within an interval."""
         request = Request(True, begun, ended)
         for publisher, users in followers.items():
             for user in users:
@@ -82,7 +82,7 @@ class Record:
         return surely(self.mutes.get(pair, ()), begun, ended)
 
     def is_visible(self, pair: Pair, begun: float, ended: float) -> bool | None:
-        """Whether its entries are shown throughout an interval, or at no time of it."""
+        """Whether the publisher's entries were shown throughout an interval, or never."""
         followed, muted = self.is_followed(pair, begun, ended), self.is_muted(pair, begun, ended)
         if followed is False or muted is True:
             return False

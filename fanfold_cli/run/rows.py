@@ -23,9 +23,9 @@ class Row(NamedTuple):
 
 
 def rows(deployment: Deployment, *, total: int | None = None) -> Iterator[Row]:
-    """Every row of the timelines, with a bar that expects so many; None is unknown.
+    """Every row of the timelines, with a progress bar; a `total` of None is unknown.
 
-    A local engine has the rows of earlier runs too, and counts them as it writes.
+    A local engine also has the rows of earlier runs. It counts them as it writes.
     """
     table = deployment.settings().timelines_table
     if deployment.is_local:
@@ -38,7 +38,7 @@ def rows(deployment: Deployment, *, total: int | None = None) -> Iterator[Row]:
 
 
 def scan(deployment: Deployment, table: str, projection: str) -> Iterator[list[Any]]:
-    """The pages of a table, with these attributes of each item."""
+    """The pages of a table, with these attributes (`a, b`) of each item."""
     names = {f"#{number}": name for number, name in enumerate(projection.split(", "))}
     pages = (
         deployment.client("dynamodb")

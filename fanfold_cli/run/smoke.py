@@ -1,4 +1,4 @@
-"""`fanfold smoke`: prove a deployed stage with users made for it, and take them away again."""
+"""`fanfold smoke`: test a deployed stage with new users, and delete them afterwards."""
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator
@@ -19,10 +19,10 @@ from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import ExpectedError, WrongValue, print_json, print_result, say
 from fanfold_client import Failed, Refused
 
-# Far longer than a delivery to one follower takes, cold starts included.
+# Much longer than a delivery to one follower takes, even with cold starts.
 PATIENCE_SECONDS: Final = 120.0
 POLL_SECONDS: Final = 0.5
-# With a space, which no id has.
+# With spaces, which ids cannot have.
 CLIENTS = PUBLISHER, FOLLOWER, STRANGER = "the publisher", "the follower", "the stranger"
 ROLES = ("publisher", "follower")
 VARIABLE = "FANFOLD_{}_TOKEN"
@@ -52,7 +52,7 @@ def smoke(
 ) -> None:
     """Try a deployed stage as two users made for it: publish, follow, read, edit, retract.
 
-    Whatever fails, posts and follow are taken back, and the users deleted.
+    At the end, also after a failure, posts, follow and users are deleted.
     """
     deployment = Deployment.to_change(stack, home)
     tokens = [token for token in (publisher_token, follower_token) if token]
@@ -89,7 +89,7 @@ def smoke(
 def _new_users(deployment: Deployment) -> list[str]:
     if names.USER_POOL_ID_OUTPUT not in deployment.outputs:
         raise WrongValue(
-            "The users of this stack come from an issuer, where none can be made: set "
+            "The users of this stack come from an issuer, so none can be created: set "
             f"{' and '.join(VARIABLE.format(role.upper()) for role in ROLES)} to access tokens of "
             "two test users."
         )
@@ -98,7 +98,7 @@ def _new_users(deployment: Deployment) -> list[str]:
 
 
 def taken_back(undo: Iterable[tuple[str, Callable[[], object]]]) -> list[str]:
-    """Take back everything, whatever fails; return what could not be."""
+    """Undo everything, even if some fails; return what could not be undone."""
     left = []
     for what, take_back in undo:
         try:
@@ -110,7 +110,7 @@ def taken_back(undo: Iterable[tuple[str, Callable[[], object]]]) -> list[str]:
 
 @dataclass(frozen=True)
 class Step:
-    """What was tried; `failure` is a sentence, or empty."""
+    """One step of the test; `failure` is a sentence, or empty."""
 
     name: str
     seconds: float
@@ -124,7 +124,7 @@ class Step:
 
 @dataclass
 class Smoke:
-    """A publisher, a follower and a stranger without a token; `tag` makes ids that nobody has."""
+    """A publisher, a follower, and a stranger without a valid token; `tag` makes ids unique."""
 
     people: People
     tag: str
@@ -135,7 +135,7 @@ class Smoke:
         return list(self.people.record.posts.values())
 
     def run(self) -> Iterator[Step]:
-        """Take one step after the other, up to the first that fails."""
+        """Take the steps, up to the first that fails."""
         for name, take in self._steps():
             began, failure = clock.monotonic(), ""
             try:
@@ -148,7 +148,7 @@ class Smoke:
                 return
 
     def undo(self) -> list[tuple[str, Callable[[], object]]]:
-        """What takes back the follow and the posts."""
+        """What undoes the follow and the posts."""
         follow = [("the follow", self._unfollow)] if self.publisher_id else []
         posts = ((f"the post {p.ref_id}", lambda p=p: self._retract(p)) for p in self.posts)
         return [*follow, *posts]
@@ -174,7 +174,7 @@ class Smoke:
         raise ExpectedError("a request with a made-up token was answered")
 
     def _publish_first(self) -> None:
-        """A token does not say how the stack calls its user; a post does."""
+        """The post shows the user's id, which the token does not."""
         post = self._publish(PUBLISHER, "first")
         publisher = self.people.api(PUBLISHER)
         self.publisher_id = post.publisher = publisher.post(post.ref_id)["publisher_id"]
@@ -210,7 +210,7 @@ class Smoke:
     def _complete(self) -> None:
         for post in self.posts:
             self._until(lambda p=post: "" if self.people.is_delivered(p) else p.answer)  # type: ignore[misc]
-        self._until(self._complaints)  # another container may show an old body for some seconds
+        self._until(self._complaints)  # other containers may show an old body for some seconds
 
     def _hide(self) -> None:
         self._unfollow()
@@ -226,16 +226,16 @@ class Smoke:
             self._until(lambda p=post: "it is there" if _finds(publisher.post, p) else "")  # type: ignore[misc]
 
     def _retract(self, post: Post) -> None:
-        _finds(self.people.api(PUBLISHER).retract, post)  # It may never have been accepted.
+        _finds(self.people.api(PUBLISHER).retract, post)  # it may never have been accepted
 
     def _complaints(self) -> str:
-        """What is wrong with the first page of the follower's timeline, by what was asked."""
+        """What is wrong with the first page of the follower's timeline, by the record."""
         reading = self.people.read(FOLLOWER, pages=1, hydrate=True)
-        # Users of given tokens have more in their timelines.
+        # Users whose tokens were given may have other entries.
         return "; ".join(judge(self.people.record, [reading], ours=None).complaints)
 
     def _until_shown(self, post: Post) -> None:
-        """Wait for the post as it is, on the first page of the follower's timeline."""
+        """Wait until the first page of the follower's timeline shows the post with its body."""
 
         def wrong() -> str:
             reading = self.people.read(FOLLOWER, pages=1, hydrate=True)

@@ -1,6 +1,6 @@
-"""The verdict on rows of timelines and on what readers were shown, by the record alone.
+"""Judges the rows of timelines and the pages that readers got, by the record alone.
 
-Every entry that is owed is there, once, and no other. A count that a publisher was told is right.
+Each owed entry must exist once, and no other. Counts that publishers were told must be right.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from fanfold_cli.run.record import Key, Post, Record
 from fanfold_cli.run.rows import Row
 from fanfold_cli.terminal import counted
 
-# Of the newest entries above the marker, how many `unread` counts at most.
+# `unread` counts at most this many entries above the marker.
 MAX_UNREAD = 100
-# Of each fault, so that a report stays readable.
+# Of each fault, to keep a report readable.
 EXAMPLES = 5
 
 MISSING = "missing"
@@ -29,7 +29,7 @@ UNKNOWN = "unknown"
 DOUBLED = "doubled"
 WRONG = "wrong"
 MISCOUNTED = "miscounted"
-REPEATED = "repeated"  # by a reading
+REPEATED = "repeated"  # within a reading
 
 SENTENCES = {
     MISSING: ("row is missing", "rows are missing", "its user followed when it was published"),
@@ -44,12 +44,12 @@ SENTENCES = {
 
 @dataclass
 class Reading:
-    """Pages that go on one from the other, and what they have shown."""
+    """Consecutive pages, and their entries."""
 
     reader: str
     begun: float
     ended: float = 0.0
-    since: float = 0.0  # what was there before is owed
+    since: float = 0.0  # entries that existed before are owed
     above: Key = ("", "")  # only what is above this key is owed
     entries: list[Any] = field(default_factory=list)
     is_ordered: bool = True  # newest first
@@ -61,13 +61,13 @@ class Reading:
         return [(each["published_at"], each["ref_id"]) for each in self.entries]
 
     def look_no_further(self) -> None:
-        """Nothing is owed below what it has shown so far."""
+        """Expect nothing below the entries so far."""
         self.above = self.keys[-1] if self.entries else ("~", "")
 
 
 @dataclass
 class Verdict:
-    """What contradicts the record, and how much of what was looked at could contradict it."""
+    """Contradictions to the record, and how many entries could have contradicted it."""
 
     expected: int = 0  # rows
     right: int = 0
@@ -86,7 +86,7 @@ class Verdict:
 
     @property
     def failures(self) -> list[str]:
-        """A sentence for each kind of fault of rows, and for each complaint about a reading."""
+        """A sentence for each kind of wrong rows, and for each complaint about a reading."""
         found = []
         for kind, (one, many, why) in SENTENCES.items():
             if self.faults[kind]:
@@ -95,7 +95,7 @@ class Verdict:
         return found + self.complaints
 
     def note(self, kind: str, *what: str) -> None:
-        """Count a fault; only the first of its kind are examples."""
+        """Count a fault; keep the first of each kind as examples."""
         self.faults[kind] += 1
         if len(self.examples[kind]) < EXAMPLES:
             self.examples[kind].append(" ".join(what))
@@ -117,12 +117,11 @@ def judge(
     ours: str | None = "",
     has_channels: bool = False,
 ) -> Verdict:
-    """Hold readings, and all `rows` of the table, to the requests and the posts of a run.
+    """Compare readings, and all `rows` of the table, with the requests and posts of a run.
 
-    What a timeline holds stays there, and is shown again after an unfollow and another follow. Of a
-    channel, a reader is owed what was posted while they followed without an end. An entry of a post
-    that is not in the record is a fault only if the id of its user begins with `ours`; with None,
-    all users may have others.
+    Entries stay in a timeline, and are shown again after an unfollow and another follow. Posts in a
+    channel are owed to readers who have followed ever since. An entry of a post that is not in the
+    record is a fault only if the id of its user begins with `ours`; with None, it never is.
     """
     found = Verdict()
     if rows is not None:
@@ -168,7 +167,7 @@ def _judge_rows(record: Record, rows: Iterable[Row], found: Verdict, ours: str |
 
 
 def _owed(record: Record, found: Verdict) -> dict[str, set[str]]:
-    """Who surely has each post; a count that a publisher was told must be theirs."""
+    """Who must have each post; counts that publishers were told must equal their number."""
     readers: dict[str, list[str]] = defaultdict(list)
     for reader, publisher in record.follows:
         readers[publisher].append(reader)
@@ -187,10 +186,10 @@ def _owed(record: Record, found: Verdict) -> dict[str, set[str]]:
 
 
 def _there(record: Record, reader: str, readings: Sequence[Reading]) -> list[tuple[Key, float]]:
-    """The entries that a reader surely has, and from when on, oldest first.
+    """The entries that a reader must have, and since when, oldest first.
 
-    A user who follows from before a post was sent until its delivery was complete is owed it; and
-    what was seen once in these readings stays, hidden or not.
+    These are posts that were sent and delivered while the user followed, and all entries in the
+    readings: they stay, even if hidden.
     """
     since: dict[str, float] = {}
     for reading in readings:
@@ -262,10 +261,10 @@ def _missing(
 def wrong_about_unread(
     answer: Any, marker: Key | None, whole: Reading, *, hides_nothing: bool
 ) -> str | None:
-    """What is wrong with an answer to `unread`, of a timeline at rest.
+    """What is wrong with an answer to `unread`, for a timeline that does not change.
 
-    Hidden entries are among the newest 100 that are looked at. So the answer may be less than what
-    is shown above the marker, if it says that there is more.
+    `unread` examines the newest 100 entries, hidden ones included. So it may count fewer than are
+    shown above the marker, if it says that there are more.
     """
     above = sum(key > marker for key in whole.keys) if marker else len(whole.keys)
     unread, more = answer["unread"], answer["more"]

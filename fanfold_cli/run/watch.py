@@ -1,4 +1,4 @@
-"""Waits until posts are delivered, as their publishers are told."""
+"""Waits until the API tells publishers that their posts are delivered."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from fanfold_cli.run.record import Post
 from fanfold_cli.terminal import failing_with
 from fanfold_client import Failed
 
-# Between two looks at entries; it limits how exact a lag is.
+# Between two look-ups of entries; it limits the precision of lags.
 LOOK_SECONDS = 0.2
 ASK_SECONDS = 1.0
 
 
 @dataclass
 class Watched:
-    """One post, how many followers it has, and what its publisher was told last."""
+    """A post, its publisher's followers, and the last answer about its delivery."""
 
     post: Post
     followers: int
@@ -38,11 +38,11 @@ class Watched:
         return self.delivery["delivered"] or 0 if self.delivery else 0
 
     def look(self, _people: People) -> int:
-        """Look for entries; returns how many are new."""
+        """Look up entries; return how many are new."""
         return 0
 
     def ask(self, people: People) -> int:
-        """Ask for the state of the delivery; returns how many entries are new, by the ledger."""
+        """Read the state of the delivery; return how many entries are new."""
         before = self.delivered
         with failing_with(f"The delivery of {self.post.ref_id} cannot be seen", Failed):
             self.delivery = people.delivery(self.post) or self.delivery
@@ -53,9 +53,9 @@ W = TypeVar("W", bound=Watched)
 
 
 def await_delivery(people: People, watched: Sequence[W], *, patience: float) -> list[W]:
-    """Watch until all posts have arrived; returns those that have not.
+    """Watch until all posts have arrived, or nothing progresses for `patience` seconds.
 
-    Gives up when nothing has progressed for so many seconds.
+    Returns those that have not arrived.
     """
     total = sum(each.followers for each in watched)
     waited, asked_at = IdleTimeout(patience), -math.inf

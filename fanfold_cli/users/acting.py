@@ -1,4 +1,4 @@
-"""Acting as a user of the stack: options that such commands share, and their client."""
+"""Acting as a user of the stack: shared options, and the client."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,8 +33,7 @@ PublisherId = Annotated[
 ]
 RefId = Annotated[str, typer.Argument(metavar="REF_ID", help="The ref_id of the post.")]
 TextArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="TEXT", help='Text of the post, sent as {"text": …}.'),
+    str | None, typer.Argument(metavar="TEXT", help='Text of the post, sent as {"text": …}.')
 ]
 BodyOption = Annotated[
     str | None,
@@ -44,7 +43,7 @@ BodyOption = Annotated[
 
 @dataclass
 class Token:
-    """The access token of a user, renewed before it ends, or when it was refused."""
+    """The access token of a user, renewed before it expires or after it was refused."""
 
     deployment: Deployment
     user: str
@@ -61,7 +60,7 @@ class Token:
 
 @dataclass
 class _Retries:
-    """Says once that it is tried again; raises `ExpectedError` if the local engine has ended."""
+    """Says once that a request is retried; raises `ExpectedError` if the engine has ended."""
 
     deployment: Deployment
     is_said: bool = False
@@ -75,7 +74,7 @@ class _Retries:
 
 
 def check_user(user: str) -> None:
-    """Raise `WrongValue` if nobody can be named so."""
+    """Raise `WrongValue` if this cannot be a user name."""
     if not is_id(user):
         raise WrongValue(
             f"--user must be 1 to {contract.MAX_ID_CHARS} letters, digits and _ . : | @ + = -, not "
@@ -84,14 +83,14 @@ def check_user(user: str) -> None:
 
 
 def client_of(deployment: Deployment, user: str, *, seconds: float = Fanfold.seconds) -> Fanfold:
-    """The API as this user sees it. Answers keep their numbers digit for digit: `json_text`."""
+    """A client of the API for this user. Numbers in answers keep all digits: `json_text`."""
     token = Token(deployment, user)
-    token()  # outside of any request, so that its own error is told
+    token()  # before any request, so that its own error is shown
     return Fanfold(deployment.api_url, token, seconds, loads=_read, on_retry=_Retries(deployment))
 
 
 def body_of(text: str | None, body: str | None, read_stdin: Callable[[], str]) -> dict[str, Any]:
-    """The body that was typed, by one of the two ways; raises `WrongUsage` and `WrongValue`."""
+    """The body, given in one of the two ways; raises `WrongUsage` and `WrongValue`."""
     if (text is None) == (body is None):
         raise WrongUsage("Say what to post: a TEXT, or --body with a JSON object.")
     if text is not None:
@@ -108,7 +107,7 @@ def body_of(text: str | None, body: str | None, read_stdin: Callable[[], str]) -
 
 
 def checked_key(key: str | None) -> str:
-    """The Idempotency-Key that was typed, or a new one; raises `WrongValue`."""
+    """The given Idempotency-Key, or a new one; raises `WrongValue`."""
     try:
         return checks.checked_key(key or clock.new_id())
     except ValueError:
@@ -122,8 +121,8 @@ def _read_all(read: Callable[[], str]) -> str:
     try:
         return read()
     except UnicodeDecodeError:
-        raise WrongValue("What stdin holds is not text in UTF-8; nothing was sent.") from None
-    except (AttributeError, OSError, ValueError):  # without stdin, Python has none, or a closed one
+        raise WrongValue("stdin is not text in UTF-8; nothing was sent.") from None
+    except (AttributeError, OSError, ValueError):  # stdin is missing or closed
         raise WrongValue("--body - reads stdin, and it is closed; nothing was sent.") from None
 
 

@@ -1,4 +1,4 @@
-"""Users of a stack's pool: made and signed in, but never a real person's account unasked."""
+"""Creates and signs in users of a stack's pool, and protects the accounts of real people."""
 
 import secrets
 import string
@@ -12,12 +12,12 @@ from fanfold_cli.terminal import ExpectedError, failing_with
 if TYPE_CHECKING:
     from fanfold_cli.stack import Deployment
 
-# Far more than any password policy requires; nobody types it.
+# Longer than any password policy requires; nobody types it.
 PASSWORD_CHARS = 32
-# Commands of one user at once take the password from each other; their pauses are random.
+# Concurrent commands for one user replace each other's password; their pauses are random.
 SIGN_INS = 8
 SPREAD_SECONDS = 0.2
-# Marks users of this command line. They cannot write it themselves: `infra/identity.py`.
+# Marks users that this command line created. Users cannot write it: `infra/identity.py`.
 MARK = {"Name": "profile", "Value": "urn:fanfold:made-by-the-command-line"}
 
 
@@ -33,11 +33,11 @@ class Signed:
 def sign_in(deployment: "Deployment", user: str, *, reset_password: bool = False) -> Signed:
     """Return a fresh access token of the user, who is created if there is none.
 
-    It takes a new password. On AWS, users whom somebody else has made lose theirs only with
-    `reset_password`, and no user of a stage that keeps its data does.
+    This sets a new password. On AWS, it replaces the password of a user whom somebody else created
+    only with `reset_password`, and never on a stage that keeps its data.
 
-    An API takes access tokens. A JWT authorizer, on AWS and on the engine, accepts the `client_id`
-    of an access token in place of an audience.
+    JWT authorizers, on AWS and on the engine, accept the `client_id` of an access token in place of
+    an audience.
     """
     if names.USER_POOL_ID_OUTPUT not in deployment.outputs:
         raise ExpectedError(
@@ -68,7 +68,7 @@ def sign_in(deployment: "Deployment", user: str, *, reset_password: bool = False
 
 
 def _authenticated(deployment: "Deployment", cognito: Any, pool: str, user: str) -> Any:
-    """The answer to a new password; another command may set its own in between, so it is repeated.
+    """Set a new password and sign in with it; retry if another command sets one in between.
 
     Raises `ExpectedError`, and errors of AWS.
     """
@@ -87,8 +87,8 @@ def _authenticated(deployment: "Deployment", cognito: Any, pool: str, user: str)
         except cognito.exceptions.NotAuthorizedException:
             continue
     raise ExpectedError(
-        f"The user {user} cannot sign in: other commands set the password of {user} at the same "
-        "time, again and again. Run it again, or fewer at once."
+        f"The user {user} cannot sign in, because other commands keep replacing the password of "
+        f"{user}. Run it again, or fewer at once."
     )
 
 
@@ -102,7 +102,7 @@ def _check_stage(cognito: Any, pool: str) -> None:
 
 
 def _create(cognito: Any, pool: str, user: str) -> bool:
-    """Whether there was no such user."""
+    """Create the user; False if there is one already."""
     try:
         cognito.admin_create_user(
             UserPoolId=pool, Username=user, UserAttributes=[MARK], MessageAction="SUPPRESS"

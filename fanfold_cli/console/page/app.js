@@ -1,4 +1,4 @@
-// Asks the bridge for the state while the page is seen, and draws it.
+// Polls the bridge for the state while the page is visible, and draws it.
 import { act, getState } from "./bridge.js";
 import { $, age, ageText, clock, set } from "./dom.js";
 import { buildForms, showRights } from "./operate.js";
@@ -17,7 +17,7 @@ const WORDS = { calm: "quiet", busy: "delivering", hurt: "needs a look", good: "
 const AGAIN_MS = 2000,
   MOST_AGAIN_MS = 15000,
   TICK_MS = 1000,
-  // Of a state that counts as the present: two refreshes may be slow.
+  // A state is old after these: two refreshes may be slow.
   OLD_REFRESHES = 3,
   OLD_SECONDS = 3;
 const ring = new Ring($("ring"));
@@ -86,7 +86,7 @@ function show(state) {
     set($("publish-what"), hurt.publishes);
     set(
       $("script"),
-      hurt.is_scripted ? `${hurt.act} Any button takes the wheel.` : "you have the wheel",
+      hurt.is_scripted ? `${hurt.act} Any button takes over.` : "you are in control",
     );
     ended = hurt.has_ended;
   } else showRights(state);
@@ -95,7 +95,7 @@ function show(state) {
   document.body.dataset.ready = "yes";
 }
 
-/** The headline, which must not say of the present what was read long ago. */
+/** Show the headline, or that the state is too old for it. */
 function tell() {
   if (!last) return;
   const isOld = !ended && age(last.read_at) > OLD_REFRESHES * last.every_seconds + OLD_SECONDS;
@@ -132,7 +132,7 @@ async function watch() {
     });
   }
 }
-// One listener for all pauses: a page that is seen again asks at once.
+// A page that becomes visible asks immediately.
 document.addEventListener("visibilitychange", () => !document.hidden && wake());
 buildForms();
 setInterval(tell, TICK_MS);

@@ -1,5 +1,5 @@
-// Calls of the bridge, with the key of the page's address. It is kept for a reload, and in no history.
-// A hash without a key is a link's: that to the buttons leaves one.
+// Calls of the bridge, with the key from the page's address. The key is stored for reloads, and removed
+// from the history. A hash without a key comes from a link within the page.
 const given = new URLSearchParams(location.hash.slice(1)).get("key");
 if (given) sessionStorage.setItem("key", given);
 const key = sessionStorage.getItem("key") ?? "";

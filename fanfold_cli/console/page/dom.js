@@ -1,4 +1,4 @@
-// Small helpers: elements, and numbers as a person says them.
+// Small helpers: elements, and numbers for people.
 export const $ = (id) => document.getElementById(id);
 export const make = (name, cls = "", text = undefined) => {
   const made = document.createElement(name);
@@ -24,8 +24,8 @@ export const seconds = (value) => {
     ? `${Math.floor(whole / 60)} min ${whole % 60} s`
     : `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
 };
-// UTC, as the ledger, the logs of AWS and the API say times.
+// UTC, like the ledger, AWS's logs and the API.
 export const clock = (epoch) => new Date(epoch * 1000).toISOString().slice(11, 19);
-// Since this time of the bridge, which runs on the same machine as the browser.
+// Seconds since a time of the bridge, which runs on the browser's machine.
 export const age = (epoch) => Math.max(0, Math.round(Date.now() / 1000 - epoch));
 export const ageText = (epoch) => seconds(age(epoch)).replace(".0 s", " s");

@@ -1,4 +1,4 @@
-// An operator's commands: the bridge says what would be run, and runs what was confirmed.
+// An operator's commands: the bridge shows each command, and runs it once it is confirmed.
 import { act } from "./bridge.js";
 import { $, make } from "./dom.js";
 
@@ -76,7 +76,7 @@ export function showRights(state) {
 
 let isAsking = false;
 async function ask(form, command, takes) {
-  // One question at a time: what the dialog shows must not change under a finger.
+  // One question at a time: the dialog must not change while somebody presses a button.
   if (isAsking) return;
   isAsking = true;
   $("forms").setAttribute("aria-busy", "true");
@@ -111,8 +111,7 @@ function confirmed({ place, command, note, changes }) {
 $("confirm-yes").addEventListener("click", () => $("confirm").close("yes"));
 $("confirm-no").addEventListener("click", () => $("confirm").close(""));
 
-// A pane for each command: those that run stay until they have ended, however many there are, and
-// the others make room.
+// A pane for each command. A new one removes the panes of ended commands, not of running ones.
 function opened() {
   for (const each of [...$("result").children]) if (!each.hasAttribute("aria-busy")) each.remove();
   const pane = make("div");

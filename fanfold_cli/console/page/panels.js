@@ -14,7 +14,7 @@ export function showLog(events) {
       make("i", "", MARK[each.kind]),
       make("span", "", each.text),
     );
-    // The ledger's time of what has happened may be before that of a line that stands there.
+    // Events are sorted by time: the ledger may report one that is older than the last line.
     line.dataset.at = each.at;
     const earlier = [...$("log").children].find(({ dataset }) => Number(dataset.at) <= each.at);
     $("log").insertBefore(line, earlier ?? null);
@@ -120,7 +120,7 @@ export function showReaders(readers) {
   });
 }
 
-/** How long ago each panel was true; the last state of a demo is true for good. */
+/** The age of each panel; the last state of a demo does not age. */
 export function showAges(state, hasEnded) {
   const readers = state.readers.map((each) => each.read_at);
   const since = {

@@ -1,4 +1,4 @@
-// The ring: a tick for each 256th of the followers' hash space; outside it, what the ledger says.
+// The ring: a tick for each 256th of the followers' hash space; around it, the ledger's segments.
 import { number, set, svg } from "./dom.js";
 
 const CELLS = 256,

@@ -96,7 +96,7 @@ def test_late_work_is_explained_awaited_and_not_called_lost(
     assert system.clock.seconds > VISIBILITY_SECONDS + 60, "a message may come again"
     assert judged(people).faults == {"late": 2}
     said = " ".join(capsys.readouterr().err.split())
-    assert said.count(f"comes again {VISIBILITY_SECONDS} s after") == 1
+    assert said.count(f"again after {VISIBILITY_SECONDS} s") == 1
     assert "1 delivery is still under way, see `fanfold fanout list`" in said
     engine.works_after = 0
     assert demo.await_posts(people, GRAPH) == 0

@@ -175,7 +175,7 @@ def test_the_question_says_what_dropping_means(
     assert list(folder.iterdir()) == []
     system.clock.advance(VISIBILITY_SECONDS)
     said = dlq(sqs, "drop", "--queue", "publish", "--all", "--yes").said
-    assert "2 letters (fanout.plan): nothing is lost: SWEEP asks again" in said
+    assert "2 letters (fanout.plan): nothing is lost: SWEEP resends" in said
     assert "1 letter (follow.added): a request that was accepted is lost for good" in said
     for type_ in ("fanout.plan", "post.published"):
         assert f"1 letter ({type_}): refused by the contract, so nothing was accepted" in said
@@ -298,7 +298,7 @@ def test_letters_that_were_dropped_before_the_time_was_over_are_counted(
 
     monkeypatch.setattr(DeadLetterQueue, "delete_page", delete_page)
     ran = dlq(sqs, "drop", "--queue", "bulk", "--all", "--yes", "--to", "gone")
-    assert fails(ran, "Dropped before: 10 letters; gone holds all that were to go")
+    assert fails(ran, "10 letters had been dropped. gone holds all letters")
     assert "Run the command again" in ran.said
     assert len((folder / "gone").read_text().splitlines()) == 12
     assert len(shown(system, "BulkDlq")) == 2

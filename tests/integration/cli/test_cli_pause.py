@@ -342,7 +342,7 @@ def test_a_resume_asks_again_where_somebody_has_paused_while_it_asked(
     assert (ran.exit_code, ran.said) == (1, "Nothing was changed.")
     first = "publish, express, bulk" if lane == "all" else "bulk"
     second = "publish, express, bulk" if lane == "all" else "publish, bulk"
-    assert asked == [f"Resume {each} all the same?" for each in (first, second)]
+    assert asked == [f"Resume {each} anyway?" for each in (first, second)]
     changed = ran.stderr.partition("This has changed meanwhile:")[2]
     assert f"by user/bob since {AT} until" in changed
     shown = run("pause", "--show", lambda_=fake).stdout
@@ -366,8 +366,8 @@ def test_a_pause_that_cannot_be_noted_is_a_pause(system: System) -> None:
     fake = FakeLambda()
     ran = run("pause", lambda_=fake, sqs=Untagged(system))
     assert ran.exit_code == 0
-    assert "Who pauses, and why, cannot be read at the queues: " in ran.said
-    assert "Who pauses, and why, cannot be noted at the queues: " in ran.said
+    assert "The notes about pauses cannot be read at the queues: " in ran.said
+    assert "The notes about pauses cannot be noted at the queues: " in ran.said
     assert fake.states == dict.fromkeys(DELIVERIES, "Disabled")
 
 

@@ -241,7 +241,7 @@ def test_a_command_that_changes_something_names_the_stack_first(
 QUESTIONS = [
     ("fanout abandon open", "Abandon 1 delivery?"),
     ("dlq drop --queue bulk --all", "Drop 1 letter?"),
-    ("resume", "Resume publish, express, bulk all the same?"),
+    ("resume", "Resume publish, express, bulk anyway?"),
     ("shards grow ada --level 5", "Grow 'ada' from level 0 to level 5?"),
     ("shards static --level 2", "Set level 2 for all?"),
     ("shards dynamic", "End the static level?"),

@@ -672,7 +672,7 @@ def marked(tables: Tables, user: str) -> bool:
     ("lose", "what", "doubt"),
     [
         (orphans, "follows", "The table of follows has none here: is a restore of it still going"),
-        (restored_follows, "unfollows", "older than these unfollows, of which marks tell?"),
+        (restored_follows, "unfollows", "older than the unfollows in these marks?"),
     ],
 )
 @SCOPES
@@ -919,7 +919,10 @@ def test_a_file_of_another_stack_or_no_such_file_puts_nothing_back(
     for odd in ("{", "[]", "{}", whole.replace('"bob"', "1"), "\xff"):
         (folder / "odd").write_text(f"{whole}{odd}\n", encoding="latin-1")
         ran = repair("--put-back", "odd")
-        assert (ran.exit_code, "odd, line 2: it is no line that" in ran.said) == (1, True)
+        assert (
+            ran.exit_code,
+            "odd, line 2: `fanfold doctor --repair` writes no such line" in ran.said,
+        ) == (1, True)
     assert "cannot be read" in repair("--put-back", "nothing").said
     assert repair("--whole", "--repair", "--to", "taken").said.startswith("taken exists already")
     assert tables.placements("bob") == {}
@@ -1016,10 +1019,10 @@ def test_tables_that_cannot_be_read_are_reported() -> None:
     ("options", "exit_code", "sentence"),
     [
         ([], 2, "Choose what to examine: --publisher PUBLISHER for one publisher, or --whole"),
-        (["--whole", "--expect", "1"], 2, "--expect and --to are for --repair"),
-        (["--whole", "--to", "file"], 2, "--expect and --to are for --repair"),
-        (["--whole", "--put-back", "file"], 2, "give it alone"),
-        (["--to", "other", "--put-back", "file"], 2, "give it alone"),
+        (["--whole", "--expect", "1"], 2, "--expect and --to need --repair"),
+        (["--whole", "--to", "file"], 2, "--expect and --to need --repair"),
+        (["--whole", "--put-back", "file"], 2, "cannot be combined"),
+        (["--to", "other", "--put-back", "file"], 2, "cannot be combined"),
         (["--whole", "--publisher", "ada"], 2, "Choose what to examine"),
         (["--publisher", "a b"], 1, "'a b' is not a valid id"),
     ],

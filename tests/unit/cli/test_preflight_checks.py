@@ -87,8 +87,8 @@ STACKS: list[tuple[Wanted, FoundStack | None, Status, tuple[str, ...]]] = [
         for wanted, on in ((ORDINARY, True), (FIRST, True), (DEV, False))
     ),
     # CDK takes an update back itself; while a deploy is under way, one has to wait.
-    (ORDINARY, stack("UPDATE_FAILED"), Status.WARNING, ("UPDATE_FAILED", "roll it back first")),
-    (FIRST, stack("UPDATE_FAILED"), Status.REFUSED, ("would take the protection",)),
+    (ORDINARY, stack("UPDATE_FAILED"), Status.WARNING, ("UPDATE_FAILED", "asks to roll it back")),
+    (FIRST, stack("UPDATE_FAILED"), Status.REFUSED, ("would remove the protection",)),
     (ORDINARY, stack("CREATE_IN_PROGRESS"), Status.WARNING, ("wait",)),
     (ORDINARY, stack("UPDATE_ROLLBACK_IN_PROGRESS"), Status.WARNING, ("wait",)),
     # What is not protected is named with the command that protects it.
@@ -180,7 +180,7 @@ def test_an_address_that_never_confirmed_is_named_with_the_cure(
     confirmed: dict[str, bool], unheard: list[str]
 ) -> None:
     check = check_alarms(ORDINARY, stack(), confirmed)
-    said(check, Status.WARNING, "the mail of AWS", f"--topic-arn {TOPIC} --protocol email")
+    said(check, Status.WARNING, "the mail from AWS", f"--topic-arn {TOPIC} --protocol email")
     named = {each for each in (ANN, BOB, *confirmed) if each in check.sentence}
     assert named == set(unheard)
 
@@ -190,7 +190,7 @@ def test_only_an_address_that_this_deploy_subscribes_has_to_confirm_afterwards()
     said(check_alarms(ORDINARY, found, {ANN: True}), Status.OK, f"subscribes {BOB}", "confirm")
     by_slack = replace(ORDINARY, emails={}, slack=SLACK)
     check = check_alarms(by_slack, replace(found, subscriptions=frozenset()), {})
-    said(check, Status.OK, "Alarms go to no address")
+    said(check, Status.OK, "No address is subscribed")
     assert "confirm" not in check.sentence
 
 

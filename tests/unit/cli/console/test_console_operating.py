@@ -121,7 +121,7 @@ def test_a_question_that_another_one_has_replaced_runs_nothing(shell: Shell) -> 
     one = operator(shell)
     harmless = one.act({"command": "fanout show", "id": "post"})
     harmful = one.act({"command": "fanout abandon --yes", "id": "post"})
-    with pytest.raises(ExpectedError, match="another page has asked"):
+    with pytest.raises(ExpectedError, match="a later one has replaced it"):
         one.act({"run": harmless["question"]})
     assert shell.ran == []
     one.act({"run": harmful["question"]})

@@ -171,8 +171,8 @@ def test_the_output_shows_the_calculation_and_every_size() -> None:
     sentences = " ".join(shown.split())
     for text in (
         "86 workers: publish 10, express 40, bulk 16, relation 20",
-        "an account of 108 concurrent executions",
-        "a new one has 10",
+        "they need 108 concurrent executions",
+        "a new account has 10",
         "the 30 posts that it brings: 35 write and 25 read units, $0.000025.",
         "keeps up with 133 follows a second, as its share of the capacity allows",
     ):
@@ -205,7 +205,7 @@ def test_json_holds_the_budget_the_prices_the_transport_and_every_publish() -> N
         (("--followers", "0"), "--followers must be from 1 to 1,000,000,000, not 0."),
         (("--followers", "5", "--followers", "1000000001"), "not 1,000,000,001."),
         (("--backfill", "31"), "--backfill must be from 0 to 30, not 31."),
-        (("--active", "5"), "--active tells something with --channels alone."),
+        (("--active", "5"), "--active needs --channels."),
         (("--transport", "aiohttp"), "--transport must be libcurl or boto3, not 'aiohttp'."),
     ],
 )

@@ -207,7 +207,7 @@ def test_what_an_ended_engine_has_left_is_awaited_in_a_sentence(
         deploy.bring_up(home)
     said = capsys.readouterr().err
     assert "has ended, and its data is lost." in said
-    assert "Waiting for what it has left to be deleted." in said
+    assert "Waiting for its data to be deleted." in said
 
 
 # The choice of a directory
