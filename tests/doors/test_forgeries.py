@@ -249,7 +249,7 @@ def rows_of_the_victim(doors: Doors) -> list[str]:
     return [row for row in rows if VICTIM in row or "secret-" in row]
 
 
-def test_who_pretends_in_headers_stays_who_the_token_says(doors: Doors, loot: Loot) -> None:
+def test_headers_cannot_change_the_user_of_the_token(doors: Doors, loot: Loot) -> None:
     ours = rows_of_the_victim(doors)
     for route, request in REQUESTS.values():
         event = with_claim(request, len(CLAIM) - 1, MALLORY)

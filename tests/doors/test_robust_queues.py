@@ -51,7 +51,7 @@ def test_any_message_is_done_comes_again_or_is_a_dead_letter_that_says_why(
 
 @QUEUES
 @few_or_many_batches
-def test_in_a_batch_each_message_fails_alone(seeded: Doors, queue: str, cases: int) -> None:
+def test_a_failed_message_fails_no_other(seeded: Doors, queue: str, cases: int) -> None:
     size = 1 if queue in (names.EXPRESS.name, names.BULK.name) else 10
     batches = st.lists(queue_messages(queue), min_size=1, max_size=size)
 

@@ -138,7 +138,7 @@ def test_neither_a_page_nor_another_user_of_this_machine_calls_the_engine(
         assert call(running(engine), path, **headers) == (403, None)
 
 
-def test_the_key_is_in_one_file_that_its_owner_alone_reads(engine: Home, stack: Deployment) -> None:
+def test_the_key_is_in_one_file_that_only_its_owner_reads(engine: Home, stack: Deployment) -> None:
     assert status_of(stack, stack.token("owner")) == 200  # so that there are logs of calls
     key = running(engine).access_key.encode()
     found = [path for path in engine.path.rglob("*") if path.is_file() and key in path.read_bytes()]

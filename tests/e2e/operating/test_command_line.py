@@ -11,7 +11,7 @@ from fanfold_cli.local.home import Home
 from tests.e2e.clients import operate
 
 
-def test_a_post_goes_from_one_user_to_another_by_commands_alone(engine: Home) -> None:
+def test_commands_suffice_to_get_a_post_from_one_user_to_another(engine: Home) -> None:
     alice, bob = (f"{name}-{uuid.uuid4().hex[:8]}" for name in ("alice", "bob"))
     assert operate(engine, "follow", alice, "--user", bob)["follows"]
     published = operate(engine, "publish", "Hello", "--user", alice, "--wait")

@@ -231,7 +231,7 @@ def play(tmp_path: Path, browser_folder: str) -> Play:
 
 @pytest.mark.thorough
 @HAS_BROWSER
-def test_an_operator_needs_no_mouse_and_confirms_what_is_run(
+def test_an_operator_needs_no_mouse_and_confirms_each_command(
     engine: Home, tmp_path: Path, play: Play
 ) -> None:
     log = tmp_path / "log"
@@ -241,7 +241,7 @@ def test_an_operator_needs_no_mouse_and_confirms_what_is_run(
 
 @pytest.mark.thorough
 @HAS_BROWSER
-def test_of_two_buttons_at_once_one_is_asked_about_and_only_that_one_runs(
+def test_two_buttons_at_once_open_one_question_and_run_one_command(
     tmp_path: Path, play: Play
 ) -> None:
     shell = Shell(tmp_path / "ran")

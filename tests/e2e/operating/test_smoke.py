@@ -36,7 +36,7 @@ def test_a_stage_that_works_passes_every_step_and_has_no_more_users_than_before(
 
 
 @pytest.mark.thorough
-def test_a_stage_that_delivers_nothing_fails_and_is_cleaned_up_all_the_same(
+def test_a_stage_that_delivers_nothing_fails_and_is_cleaned_up(
     engine: Home, stack: Deployment
 ) -> None:
     runner, where = CliRunner(), ("--lane", "publish", "--home", str(engine.path))
@@ -53,7 +53,7 @@ def test_a_stage_that_delivers_nothing_fails_and_is_cleaned_up_all_the_same(
     assert synthetic_users(stack) == []
 
 
-def test_with_the_tokens_of_two_test_users_it_makes_and_deletes_nobody(
+def test_with_tokens_of_two_test_users_it_creates_and_deletes_no_user(
     engine: Home,
     stack: Deployment,
     make: Callable[[str], User],

@@ -66,7 +66,7 @@ def by_ids(own_stack: FanfoldStack) -> Template:
 # Its key and its bounds
 
 
-def test_services_that_encrypt_in_nobodys_name_may_use_the_apps_key(shop: Shop) -> None:
+def test_services_that_encrypt_by_themselves_may_use_the_apps_key(shop: Shop) -> None:
     arn, found = shop.resolved(shop.key.key_arn), part(shop.template, "Timeline")
     groups = of_type(found, "AWS::Logs::LogGroup").values()
     assert [group["KmsKeyId"] for group in groups] == [arn] * (len(FUNCTIONS) + 1)
@@ -114,7 +114,7 @@ def test_functions_run_in_the_subnets_that_are_named(by_ids: Template) -> None:
         assert not of_type(by_ids, kind)
 
 
-def test_lambda_may_attach_them_and_they_get_no_other_right_by_it(by_ids: Template) -> None:
+def test_lambda_may_attach_them_which_gives_them_no_other_right(by_ids: Template) -> None:
     assert "AWSLambdaVPCAccessExecutionRole" not in json.dumps(by_ids)
     for function in FUNCTIONS:
         granted = statements(by_ids, f"Fanfold{function}FunctionRole")
@@ -234,7 +234,7 @@ def test_a_domain_that_asks_for_certificates_must_be_the_only_address(stack: Sta
 
 
 @pytest.mark.parametrize("name", ["https://api.example.com", "API.example.com", "localhost", ""])
-def test_what_is_no_name_of_a_domain_is_refused(stack: Stack, name: str) -> None:
+def test_an_invalid_domain_name_is_refused(stack: Stack, name: str) -> None:
     with pytest.raises(StageError, match="'domain_name' must be a name such as"):
         domain(stack, name)
 
@@ -284,7 +284,7 @@ def tags_of(resource: Template) -> dict[str, str]:
 # Without it
 
 
-def test_whoever_leaves_all_of_it_out_has_none_of_it(dev: Template) -> None:
+def test_without_these_settings_the_stack_has_none_of_these_resources(dev: Template) -> None:
     text = json.dumps(dev)
     for word in (
         "KmsKeyId", "PermissionsBoundary", "VpcConfig", "ec2:", "DisableExecuteApi", '"Tags"',

@@ -179,7 +179,7 @@ def asset_key(stage: Stage) -> str:
     return str(only(template_of(stack), "AWS::Lambda::Function")["Code"]["S3Key"])
 
 
-def test_a_change_of_the_runtime_or_the_transport_alone_makes_another_asset() -> None:
+def test_runtime_and_transport_are_the_only_settings_that_change_the_asset() -> None:
     others = (
         replace(DEV, runtime="python3.13"),
         replace(DEV, wheel_platform="x86_64-manylinux_2_28"),

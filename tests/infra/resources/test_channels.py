@@ -17,7 +17,7 @@ def test_a_stage_that_gives_no_channels_says_nothing_of_them(template: Template)
     assert [trace for trace in TRACES if trace in text] == []
 
 
-def test_plan_comes_after_whoever_reads_channels_and_keeps_what_readers_know(
+def test_plan_is_updated_after_readers_of_channels(
     shared: Template,
 ) -> None:
     assert updated_before(shared) == {

@@ -38,7 +38,7 @@ def test_every_function_has_every_setting_in_its_environment(template: Template)
         assert texts == Settings.from_env(texts).to_env()
 
 
-def test_whoever_takes_a_message_is_updated_before_those_who_send_it(template: Template) -> None:
+def test_receivers_of_a_message_are_updated_before_its_senders(template: Template) -> None:
     assert updated_before(template) == {
         "api": {"plan", "relate"},
         "timeline": set(),

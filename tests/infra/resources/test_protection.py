@@ -31,7 +31,7 @@ def test_prod_keeps_what_holds_data_and_nothing_else_even_if_a_first_deploy_is_t
                 assert policy in ((None, None), ("Delete", "Delete"))
 
 
-def test_a_first_deploy_differs_in_its_protections_alone(
+def test_a_first_deploy_differs_only_in_its_protections(
     pooled: Template, first: FanfoldStack
 ) -> None:
     kept = copy.deepcopy(pooled)

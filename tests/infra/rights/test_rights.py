@@ -116,7 +116,7 @@ def of_row(action: str, key: str) -> Need:
     return Need(action, rows, ((LEADING_KEYS, (key,)),))
 
 
-def test_of_the_rows_of_the_stage_among_those_of_publishers_only_the_head_may_be_updated(
+def test_the_head_is_the_only_stage_row_among_publishers_that_may_be_updated(
     dev: Template,
 ) -> None:
     updaters = {names.API.name, names.PLAN.name, names.RELATE.name}

@@ -38,7 +38,7 @@ def test_what_cannot_be_set_are_fields_of_a_stage() -> None:
     assert LOCAL.user_pool
 
 
-def test_the_program_ends_with_the_sentence_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_program_ends_with_only_the_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     main(["backfill=10", "cors_origins=https://a.example"])
     with pytest.raises(SystemExit) as end:
         main(["backfill=x"])

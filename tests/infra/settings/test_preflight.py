@@ -312,7 +312,7 @@ def test_without_an_answer_of_aws_the_other_checks_are_left_out(
         ("AWS_ENDPOINT_URL", "http://127.0.0.1:4566", "unset AWS_ENDPOINT_URL"),
     ],
 )
-def test_an_environment_in_which_nothing_can_be_asked_is_said(
+def test_an_account_that_cannot_be_asked_is_reported(
     world: World, monkeypatch: pytest.MonkeyPatch, variable: str, value: str | None, said: str
 ) -> None:
     assembled(*FIRST)

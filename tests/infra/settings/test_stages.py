@@ -64,7 +64,7 @@ def test_prod_may_have_an_issuer_of_ones_own(typed: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("context", [{"stage": "prod"}, {"stage": "dev", "keep_data": "true"}])
-def test_a_stage_that_keeps_its_data_wants_somebody_who_hears_its_alarms(
+def test_a_stage_that_keeps_its_data_requires_a_receiver_of_alarms(
     context: dict[str, str],
 ) -> None:
     context = {"user_pool": "true", **context}

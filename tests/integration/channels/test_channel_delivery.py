@@ -116,7 +116,7 @@ def test_fewer_followers_get_an_entry_each(system: System) -> None:
 
 
 @pytest.mark.parametrize("has_channel", [True, False])
-def test_a_threshold_of_none_gives_no_channel_and_posts_go_on_into_those_that_there_are(
+def test_without_a_threshold_no_channel_is_added_and_existing_ones_still_take_posts(
     system: System, monkeypatch: pytest.MonkeyPatch, has_channel: bool
 ) -> None:
     planning = system.door("plan").planning
@@ -221,7 +221,7 @@ def test_a_head_that_changes_before_a_promotion_is_read_again(
     assert len(reports) == 1
 
 
-def test_a_head_that_goes_on_changing_leaves_the_post_to_be_pushed(
+def test_a_post_is_pushed_if_the_head_keeps_changing(
     system: System, monkeypatch: pytest.MonkeyPatch, reports: Reports
 ) -> None:
     users, tries = published(system, FOLLOWERS), []
@@ -262,7 +262,7 @@ def test_a_post_is_planned_by_a_head_of_any_age_while_it_is_throttled(
 
 
 @pytest.mark.parametrize("followers", [1, delivery.PUSHED_UNSEEN + 1])
-def test_a_cold_container_that_cannot_read_the_head_pushes_what_is_small(
+def test_a_cold_container_that_cannot_read_the_head_pushes_small_posts(
     system: System, monkeypatch: pytest.MonkeyPatch, followers: int
 ) -> None:
     published(system, 1)

@@ -71,7 +71,7 @@ def test_a_head_that_was_lost_begins_above_what_readers_have_seen(
     assert add(heads, "bea").version > seen
 
 
-def test_there_is_no_room_for_one_more_than_the_most(heads: HeadTable) -> None:
+def test_one_more_than_the_maximum_is_refused(heads: HeadTable) -> None:
     for number in range(MOST):
         head = add(heads, f"publisher-{number}")
     assert head.is_full

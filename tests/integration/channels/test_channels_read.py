@@ -325,7 +325,7 @@ def test_a_cold_container_shows_no_page_without_the_head_or_the_follows_of_a_new
 
 
 @pytest.mark.usefixtures("one")
-def test_a_readers_row_that_is_throttled_beside_the_head_is_read_alone(
+def test_a_readers_row_throttled_in_a_batch_with_the_head_is_read_alone(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave(system, monkeypatch, names.READERS.name)

@@ -91,7 +91,7 @@ def test_add_can_be_repeated(system: System) -> None:
     assert system.heads.get() == head
 
 
-def test_a_demoted_channel_takes_posts_again_with_a_doubt_where_nobody_follows(
+def test_a_demoted_channel_can_be_added_again_with_a_doubt_if_it_has_no_followers(
     system: System,
 ) -> None:
     system.promote("ada")

@@ -399,7 +399,7 @@ def one_too_many(system: System, monkeypatch: pytest.MonkeyPatch) -> Callable[[f
     return count
 
 
-def test_a_redrive_ends_where_sqs_counts_one_too_many_and_what_stays_comes_round_again(
+def test_a_redrive_ends_if_sqs_counts_one_too_many_and_staying_letters_come_again(
     system: System, old_sqs: Sqs, one_too_many: Callable[[float], None]
 ) -> None:
     for number in range(25):

@@ -325,7 +325,7 @@ def test_a_resend_that_stops_half_way_may_be_run_again(
 
 @pytest.mark.usefixtures("system")
 @pytest.mark.parametrize("arguments", [("resend",), ("resend", POST, "--stalled"), ("abandon",)])
-def test_which_deliveries_must_be_said(arguments: tuple[str, ...]) -> None:
+def test_a_command_without_named_deliveries_is_refused(arguments: tuple[str, ...]) -> None:
     ran = run("fanout", *arguments)
     assert ran.exit_code == 2
     assert "Name REF_IDs" in ran.said

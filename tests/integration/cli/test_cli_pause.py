@@ -86,7 +86,7 @@ def slept(system: System, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return naps
 
 
-def test_pause_disables_all_who_deliver_posts_and_waits_until_they_are_disabled() -> None:
+def test_pause_disables_all_deliverers_and_waits_until_they_are_disabled() -> None:
     """PLAN too: it delivers to few followers by itself."""
     fake = FakeLambda()
     ran = run("pause", "--json", lambda_=fake)
@@ -259,7 +259,7 @@ def test_a_pause_keeps_who_when_why_and_until_when_and_show_only_reads(
     assert "until 2026-11-20T20:00:00.123Z, which is over: Restore" in shown.stdout
 
 
-def test_one_who_has_paused_alone_resumes_without_a_question_once_the_time_is_over(
+def test_the_only_user_who_paused_resumes_without_a_question_after_its_time(
     ann: Become, system: System
 ) -> None:
     fake = FakeLambda()

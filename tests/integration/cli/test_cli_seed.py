@@ -282,7 +282,7 @@ def test_older_posts_that_cost_more_than_a_dollar_are_asked_about(
     assert system.edges() == ["user-0"]
 
 
-def test_an_import_of_what_is_there_writes_nothing_and_asks_for_no_user_by_itself(
+def test_an_import_of_existing_follows_writes_nothing_and_reads_in_batches(
     system: System, graph: Write
 ) -> None:
     path = graph(120)

@@ -53,7 +53,7 @@ def can_still_sign_in(known: dict[str, str]) -> bool:
     return True
 
 
-def test_the_token_alone_is_printed_and_the_id_that_others_follow_is_said(
+def test_only_the_token_is_printed_and_the_id_goes_to_stderr(
     known: dict[str, str],
 ) -> None:
     ran = token(known, "--user", "alice")
@@ -104,6 +104,6 @@ def test_a_stack_without_a_pool_says_where_its_users_come_from(system: System) -
     assert "come from an issuer of its own choice" in ran.said
 
 
-def test_what_marks_a_user_is_nothing_that_users_may_write() -> None:
+def test_users_cannot_write_the_attribute_that_marks_them() -> None:
     # `infra/identity.py` lets them write one.
     assert MARK["Name"] not in ("locale", "email")

@@ -178,7 +178,7 @@ def test_a_sign_in_that_another_command_overtook_is_repeated(gateway: Gateway) -
 
 
 @pytest.mark.parametrize(("rate", "waits"), [(Rate(1, 5_000), True), (Rate.a_day(1), False)])
-def test_who_is_too_fast_is_told_so_and_does_not_wait_for_hours(
+def test_a_client_over_its_rate_gets_an_error_instead_of_waiting_for_hours(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, rate: Rate, waits: bool
 ) -> None:
     door = gateway.system.door("api")
@@ -226,7 +226,7 @@ def test_wait_shows_the_delivery_until_it_is_complete(
     assert said in ran.said
 
 
-def test_a_post_is_edited_and_retracted_by_its_publisher_alone(gateway: Gateway) -> None:
+def test_only_its_publisher_edits_and_retracts_a_post(gateway: Gateway) -> None:
     ok(gateway, "follow", "alice", "--user", "bob")
     ref_id = publish(gateway, "Hello")["ref_id"]
     gateway.system.clock.advance(10)

@@ -487,7 +487,7 @@ HIGHEST = HIGHEST_LEVEL, ring.shard_of(ring.position("bob"), HIGHEST_LEVEL)
         ("ada#0.0", ring.edge(""), {"N": "1"}),
     ],
 )
-def test_an_item_that_is_no_edge_is_listed_and_left_alone(
+def test_an_item_that_is_not_an_edge_is_listed_but_not_changed(
     tables: Tables, shard_id: str, edge: str, version: Any
 ) -> None:
     tables.follow("ann", "cid")
@@ -535,7 +535,7 @@ def test_rows_that_are_no_follows_are_listed_and_stop_nothing(
 # Meanwhile
 
 
-def test_the_second_read_comes_after_all_that_may_be_under_way() -> None:
+def test_the_second_read_comes_after_all_open_requests_must_have_ended() -> None:
     for door in (api, plan):
         assert door.following.reconcile_after_seconds + 10 < MOMENT_SECONDS
 

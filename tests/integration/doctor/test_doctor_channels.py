@@ -142,7 +142,7 @@ def test_the_permissions_that_are_documented_suffice(sound: System) -> None:
     assert seen(sound) == ["three", "two", "one"]
 
 
-def test_posts_that_nobody_is_to_see_are_not_missed(sound: System) -> None:
+def test_retracted_and_expired_posts_are_not_missed(sound: System) -> None:
     sound.http("api/retract_post", user="ada", path={"ref_id": ref_id_for("ada", "one")})
     lose_entries(sound)
     assert found(doctor()) == {"post_missing": 1}
@@ -235,7 +235,7 @@ def test_a_head_restored_to_an_earlier_time_is_taken_by_warm_containers(sound: S
     assert sound.timeline("bob").body["entries"][0]["body"]["title"] == "five"
 
 
-def test_a_head_that_has_lost_a_post_alone_is_taken_by_warm_containers(sound: System) -> None:
+def test_warm_containers_accept_a_head_that_lost_only_a_post(sound: System) -> None:
     """It has told of more posts than are still in the ledger, so their number shows nothing."""
     for _ in range(50):
         sound.heads.raise_seq("ada", "2026-11-20T18:00:00.123Z#post")

@@ -137,7 +137,7 @@ def test_each_new_entry_is_a_push_message(hear: ModuleType) -> None:
         pytest.param(entry(publisher_id="eve"), id="the reader has muted the publisher"),
     ],
 )
-def test_what_is_no_news_to_the_reader_is_not_pushed(
+def test_entries_that_are_no_news_to_the_reader_are_not_pushed(
     hear: ModuleType, quiet: dict[str, Any]
 ) -> None:
     muted: dict[str, Any] = {"user_id": "ben#muted", "publishers": {"eve", "mallory"}}

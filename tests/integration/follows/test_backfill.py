@@ -213,7 +213,7 @@ def test_orders_to_backfill_one_timeline_are_carried_out_in_turn(
     assert sorted(shown(system)) == names_
 
 
-def test_each_order_of_a_batch_fails_alone(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_order_fails_no_other(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     post(system, "one")
     for user in ("bob", "carl"):
         system.follow(user)

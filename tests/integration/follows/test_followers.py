@@ -102,7 +102,7 @@ def test_followers_are_shown_to_their_publisher_alone_unless_the_stage_says_othe
     assert counted(system, user="bob").body == {"followers": 1, "exact": True}
 
 
-def test_what_is_no_page_of_followers_is_refused(system: System) -> None:
+def test_an_invalid_request_for_followers_is_refused(system: System) -> None:
     for query in ({"limit": "0"}, {"cursor": "x"}, {"after": "x"}):
         assert listed(system, **query).slug == "bad-input"
     mine = system.http("api/list_following", user="bob", query={"limit": "1"})

@@ -234,7 +234,7 @@ def test_no_follow_that_fails_names_its_reader(
         assert sentence in log.getvalue()
 
 
-def test_what_aws_says_plainly_is_kept() -> None:
+def test_plain_sentences_of_aws_are_kept() -> None:
     denied = ClientError(
         {"Error": {"Code": "AccessDeniedException", "Message": "may not Query posts"}}, "Query"
     )

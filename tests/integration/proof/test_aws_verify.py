@@ -430,7 +430,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("system")
 @pytest.mark.parametrize("trouble", troubles.ON_AWS, ids=lambda trouble: trouble.what)
-def test_a_trouble_leaves_nobody_who_writes_entries_and_puts_all_back_after_an_error_too(
+def test_a_trouble_stops_all_writers_of_entries_and_is_undone_even_after_an_error(
     trouble: troubles.Trouble,
 ) -> None:
     """Neither DELIVER, nor PLAN, which delivers to few followers by itself."""

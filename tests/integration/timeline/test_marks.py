@@ -59,7 +59,7 @@ def test_an_unfollow_hides_at_once_and_a_follow_shows_again(posts: System) -> No
     assert seen(posts) == ["bea", "ada"]
 
 
-def test_a_feed_is_filtered_for_nobody(posts: System) -> None:
+def test_a_feed_is_the_same_for_all_readers(posts: System) -> None:
     posts.unfollow("bob", "ada")
     posts.http("api/mute", user="bob", path={"publisher_id": "ada"})
     feed = posts.http("timeline/read_feed", user="bob", path={"publisher_id": "ada"})
@@ -113,7 +113,7 @@ def test_what_was_unfollowed_stays_hidden_where_the_retention_is_cut_and_raised_
 
 
 @pytest.mark.parametrize("again", ["bea", "ada"])
-def test_an_unfollow_above_the_limit_is_taken_and_pages_read_whom_the_user_follows(
+def test_an_unfollow_above_the_limit_succeeds_and_pages_then_read_the_follows(
     posts: System, monkeypatch: pytest.MonkeyPatch, again: str
 ) -> None:
     monkeypatch.setattr(marks, "MAX_HIDDEN", 1)

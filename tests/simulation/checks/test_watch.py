@@ -67,7 +67,7 @@ def with_letters(world: World, *queues: names.Queue) -> World:
 
 
 @pytest.mark.parametrize("queue", names.QUEUES, ids=lambda each: each.name)
-def test_a_dead_letter_rings_the_alarm_of_its_queue_alone(queue: names.Queue) -> None:
+def test_a_dead_letter_rings_only_the_alarm_of_its_queue(queue: names.Queue) -> None:
     with installed():
         world = with_letters(World(0), queue)
     assert world.watch

@@ -96,7 +96,7 @@ def test_without_the_rate_a_flood_by_the_queue_delays_the_others(alone: float) -
 
 
 @pytest.mark.thorough
-def test_what_is_refused_over_http_takes_no_time_of_the_others() -> None:
+def test_refusals_over_http_do_not_delay_other_requests() -> None:
     keeps, refused = list[str](), list[str]()
     at_the_rate = others_beside(by_http(RATE.limit, keeps), System(CAPACITY))
     system = System(CAPACITY)

@@ -106,7 +106,7 @@ def test_a_seed_repeats_its_run_in_another_process() -> None:
 
 
 @pytest.mark.parametrize("transport", names.TRANSPORTS)
-def test_a_straggler_delays_nobody_and_has_nobody_written_again(transport: str) -> None:
+def test_a_straggler_delays_nobody_and_causes_no_second_write(transport: str) -> None:
     handed_back = checked = 0
     with installed():
         for seed in range(16):

@@ -22,7 +22,7 @@ def test_seeds_that_are_done_in_any_order_are_kept_with_what_they_came_to(tmp_pa
     assert (found.end, found.beyond) == (13, {14})
 
 
-def test_what_other_code_did_counts_for_nothing(tmp_path: Path) -> None:
+def test_results_of_other_code_do_not_count(tmp_path: Path) -> None:
     path = tmp_path / "all.json"
     assert Tally.load(path, "new") is None
     tally = Tally(0)

@@ -31,7 +31,7 @@ def may(
 
 
 @pytest.mark.parametrize("sender_id", [NEWS, f"{NEWS}:any-session"])
-def test_a_role_acts_for_what_its_rule_names_in_any_session_and_for_nobody_else(
+def test_a_role_acts_only_for_the_ids_of_its_rule_in_any_session(
     sender_id: str,
 ) -> None:
     assert all(may(sender_id, each) for each in ("news-", "news-1", "tv"))
@@ -42,12 +42,12 @@ def test_a_role_acts_for_what_its_rule_names_in_any_session_and_for_nobody_else(
 @pytest.mark.parametrize(
     "sender_id", ["", UNKNOWN, NEWS[:-1], f"x{NEWS}", f" {NEWS}", f"{SHOP}:{NEWS}", "\u00e9"]
 )
-def test_who_is_not_named_acts_for_nobody(sender_id: str) -> None:
+def test_a_sender_without_a_rule_acts_for_nobody(sender_id: str) -> None:
     assert not may(sender_id, "tv")
 
 
 @pytest.mark.parametrize("ref_id", DOORS_OWN, ids=["of a key", "at random"])
-def test_nobody_takes_an_id_that_the_door_of_users_makes_unless_its_rule_says_so(
+def test_no_sender_may_use_ids_of_the_api_unless_its_rule_allows_it(
     ref_id: str,
 ) -> None:
     """Or whoever knows a user's key, which is no secret, takes the id of the post beforehand."""
@@ -60,7 +60,7 @@ def test_nobody_takes_an_id_that_the_door_of_users_makes_unless_its_rule_says_so
 
 
 @pytest.mark.parametrize("ref_id", ["r", str(UUID(int=1)), "0" * 31, "0" * 33, "F" * 32, "s12"])
-def test_a_sender_without_ids_of_its_own_takes_any_that_no_rule_names(ref_id: str) -> None:
+def test_a_sender_without_reserved_ids_may_use_any_unreserved_id(ref_id: str) -> None:
     assert may(NEWS, "news-1", takes=ref_id)
 
 
@@ -79,7 +79,7 @@ def test_a_sender_without_ids_of_its_own_takes_any_that_no_rule_names(ref_id: st
         ("*", "shop/shop:*", True),  # or nobody could redrive what the shop has sent
     ],
 )
-def test_what_one_rule_names_only_senders_with_a_rule_for_it_take(
+def test_reserved_ids_are_only_for_senders_with_a_rule_for_them(
     of_news: str, of_shop: str, takes: bool
 ) -> None:
     senders = Senders.read(f"{NEWS}={of_news},{SHOP}={of_shop}")
@@ -142,7 +142,7 @@ def test_a_rule_that_names_no_sender_or_nobody_is_refused(text: str) -> None:
         "123456789012:bob=a=b",
     ],
 )
-def test_a_rule_is_written_as_it_is_read(text: str) -> None:
+def test_a_rule_is_written_in_the_form_that_is_parsed(text: str) -> None:
     assert SenderRule.read(text).text == text
 
 

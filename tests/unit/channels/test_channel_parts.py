@@ -118,7 +118,7 @@ def test_a_window_is_good_while_the_head_has_its_tag() -> None:
 @pytest.mark.parametrize(
     ("posted", "expected"), [(9, [3, 5, 9]), (4, [3, 4, 5]), (5, [3, 5]), (1, [3, 5])]
 )
-def test_a_window_that_is_one_post_behind_takes_the_one_that_the_head_tells_of(
+def test_a_window_that_is_one_post_behind_takes_the_last_post_of_the_head(
     posted: int, expected: list[int]
 ) -> None:
     windows = Windows()
@@ -131,7 +131,7 @@ def test_a_window_that_is_one_post_behind_takes_the_one_that_the_head_tells_of(
     assert windows.of(now) == window
 
 
-def test_a_window_that_was_never_read_again_stays_bounded() -> None:
+def test_a_window_that_is_never_read_again_stays_bounded() -> None:
     windows = Windows()
     windows.keep(ADA, [], False, since=SINCE)
     for seq in range(1, 3 * WINDOW):

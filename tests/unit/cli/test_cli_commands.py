@@ -87,7 +87,7 @@ def test_every_command_has_a_short_option_for_its_help() -> None:
         assert "Usage:" in shown(*command, "-h")
 
 
-def test_what_a_newcomer_needs_is_listed_first_and_the_kill_switch_is_not() -> None:
+def test_help_lists_commands_for_newcomers_first() -> None:
     text = shown("--help")
     panels = [text.index(f" {panel} ─") for panel in ("Start", "Use", "Operate", "Grow")]
     assert panels == sorted(panels)

@@ -105,7 +105,7 @@ def test_a_mistyped_profile_is_a_sentence(
     assert "(tpyo) could not be found: AWS_PROFILE names it." in said
 
 
-def test_a_latin_1_terminal_shows_what_it_lacks_by_its_number() -> None:
+def test_a_latin_1_terminal_shows_other_characters_as_escapes() -> None:
     ran = subprocess.run(
         [sys.executable, "-P", "-c", PRINTS_AN_ARROW],
         env={**os.environ, "PYTHONIOENCODING": "latin-1"},
@@ -133,7 +133,7 @@ def run(*words: str, stdout: Any) -> subprocess.CompletedProcess[str]:
     ("words", "exit_code"),
     [(["--help"], 0), (["dlq", "drop", "-h"], 0), (["cost"], 141), (["cost", "--json"], 141)],
 )
-def test_a_reader_that_has_gone_is_told_as_shells_do_and_of_help_is_no_failure(
+def test_a_closed_pipe_ends_with_the_exit_code_of_shells_and_help_does_not_fail(
     words: list[str], exit_code: int
 ) -> None:
     reader, writer = os.pipe()

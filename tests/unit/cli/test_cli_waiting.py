@@ -59,7 +59,7 @@ def test_a_long_wait_is_one_line_on_stderr_if_nobody_has_said_it(
     assert capsys.readouterr() == ("", "")
 
 
-def test_only_the_outer_of_two_waits_is_said_and_the_next_one_again(
+def test_only_the_outer_of_two_nested_waits_is_announced(
     clock: Clock,
     capsys: pytest.CaptureFixture[str],
 ) -> None:

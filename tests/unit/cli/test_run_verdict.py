@@ -51,7 +51,7 @@ def test_what_overlaps_a_request_is_unknown(
     assert surely([FOLLOW, UNFOLLOW], begun, ended) is expected
 
 
-def test_of_requests_that_overlapped_nobody_knows_the_last() -> None:
+def test_the_last_of_overlapping_requests_is_unknown() -> None:
     twice = [Request(True, 10, 12), Request(False, 11, 13)]
     assert surely(twice, 20, 21) is None
     assert surely([*twice, Request(True, 14, 15)], 20, 21) is True
@@ -88,7 +88,7 @@ def test_what_is_owed_is_shown_once_and_in_order_and_nothing_else(
 
 
 @pytest.mark.parametrize("changed", [{"publisher_id": "eve"}, {"ref_id": "x"}])
-def test_nobody_sees_what_was_not_published_so(changed: dict[str, str]) -> None:
+def test_shown_posts_must_be_as_published(changed: dict[str, str]) -> None:
     found = complaints(read(29, 29.5, NEW | changed, OLD))
     assert "which nobody published so" in found[0]
 
@@ -122,7 +122,7 @@ def test_who_follows_again_is_owed_what_was_delivered_or_seen_before_but_for_cha
     assert len(complaints(early, at_once)) == 1
 
 
-def test_of_what_it_has_looked_at_a_reading_owes_everything() -> None:
+def test_a_reading_that_stopped_owes_only_what_is_above_its_last_entry() -> None:
     one, none = read(29, 29.5, NEW), read(29, 29.5)
     for each in (one, none):
         each.look_no_further()

@@ -301,7 +301,7 @@ def test_a_500_of_a_gateway_is_tried_again_and_that_of_the_api_is_not(
 
 
 @pytest.mark.parametrize("content", [b"<html>Sign in to this network</html>", b"", b"\xff"])
-def test_an_answer_that_is_not_json_is_none_of_the_api_and_asked_for_again(
+def test_an_answer_that_is_not_json_is_not_the_apis_and_is_retried(
     server: Script, api: Fanfold, content: bytes
 ) -> None:
     server.answers(200, content).answers(200, {"unread": 3})
@@ -313,7 +313,7 @@ def test_an_answer_that_is_not_json_is_none_of_the_api_and_asked_for_again(
 
 
 @pytest.mark.parametrize("content", [{}, [], None, {"entries": []}])
-def test_an_answer_without_what_is_due_is_none_of_the_api(
+def test_an_answer_without_required_fields_is_not_the_apis(
     server: Script, api: Fanfold, content: Any
 ) -> None:
     server.answers(200, content)
@@ -462,9 +462,7 @@ def test_older_goes_down_to_the_end_within_its_bounds_and_keeps_members_it_does_
     assert queries == ["limit=2&to=2026-11-20", "limit=2&before=n&to=2026-11-20"]
 
 
-def test_a_body_is_sent_digit_for_digit_and_may_be_read_so(
-    server: Script, connect: Connect
-) -> None:
+def test_a_body_keeps_all_digits_when_sent_and_read(server: Script, connect: Connect) -> None:
     api = connect(loads=partial(json.loads, parse_float=Decimal))
     server.answers(200, b'{"body": {"price": 1.10}}')
     price = api.edit("r1", json_text.read('{"price":1.10}', what="It"))["body"]["price"]  # type: ignore[typeddict-item]
@@ -478,7 +476,7 @@ def test_a_body_is_sent_digit_for_digit_and_may_be_read_so(
         api.edit("r1", {"price": Decimal("NaN")})
 
 
-def test_lists_go_on_to_their_end_even_over_an_empty_page(server: Script, api: Fanfold) -> None:
+def test_lists_continue_past_an_empty_page(server: Script, api: Fanfold) -> None:
     server.answers(200, {"followers": [{"user_id": "a"}], "next": "c 1"})
     server.answers(200, {"followers": [], "next": "c2"})
     server.answers(200, {"followers": [{"user_id": "b"}], "next": None})

@@ -252,7 +252,7 @@ def test_a_row_is_overwritten_or_void_only_as_it_was_seen(table: Table) -> None:
     assert not list(table.ledger.open_ids())
 
 
-def test_a_row_whose_writing_was_repeated_stands_in_nobodys_way(table: Table) -> None:
+def test_a_repeated_write_of_a_row_blocks_nobody(table: Table) -> None:
     assert table.ledger.open(replace(AGAIN, fanout_id="post-2")) is None
     assert table.ledger.open(replace(AGAIN, fanout_id="post-2")) is None
 

@@ -65,7 +65,7 @@ MINUTE_MS = 60_000
         (0, 3 * MINUTE_MS, 3 * MINUTE_MS, False),
     ],
 )
-def test_a_follow_that_is_asked_for_again_later_has_no_new_edge(
+def test_a_follow_requested_again_later_has_no_new_edge(
     followed: int, asked: int, sent: int, expected: bool
 ) -> None:
     row = Follow(

@@ -101,7 +101,7 @@ def test_messages_are_neither_counted_nor_refused(ben: Ben) -> None:
     assert "follows_until_ns" not in rows(ben, READERS)[0]
 
 
-def test_unfollows_of_nobody_are_answered_and_leave_as_many_rows_as_follows_may(ben: Ben) -> None:
+def test_unfollows_without_a_follow_succeed_and_leave_a_bounded_number_of_rows(ben: Ben) -> None:
     for each in publishers(3 * RATE.limit):
         assert not ben.unfollow(each, AT).is_active
     assert len(rows(ben)) == len(ben.queue.sent) == RATE.limit

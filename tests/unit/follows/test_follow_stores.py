@@ -115,7 +115,7 @@ def test_a_change_that_lost_a_race_is_no_follow_too_many(table: FollowsTable, cl
     assert table.follow(NEW, now_ms=NOW_MS, max_follows=1) is None
 
 
-def test_whoever_changes_a_follow_reads_the_marks_consistently_after_the_row(
+def test_a_change_of_a_follow_reads_the_marks_consistently_after_the_row(
     table: FollowsTable, client: Any
 ) -> None:
     plain, calls = client.call, []
@@ -130,7 +130,7 @@ def test_whoever_changes_a_follow_reads_the_marks_consistently_after_the_row(
     assert calls == [("GetItem", FOLLOWING.name, True), marks, change, marks, change]
 
 
-def test_the_limit_is_told_also_where_the_head_is_old(
+def test_the_limit_is_reported_even_with_an_old_head(
     client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clock, "monotonic", lambda: 1.0)

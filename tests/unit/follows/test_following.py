@@ -111,7 +111,7 @@ def test_nobody_gives_way_to_a_time_that_has_not_come(ben: Ben) -> None:
 
 
 @pytest.mark.parametrize("ahead_ms", [0, 2_000])
-def test_an_import_leaves_what_has_ended_or_gives_way_to_nobody(ben: Ben, ahead_ms: int) -> None:
+def test_an_import_leaves_ended_follows_unless_told_again(ben: Ben, ahead_ms: int) -> None:
     ben.unfollow("ada", at=NOW_MS + ahead_ms)
     assert BulkFollowing(ben.following).follow_all("ben", ["ada"]) == 0
     assert BulkFollowing(ben.following, again=True).follow_all("ben", ["ada"]) == 1

@@ -130,7 +130,7 @@ def test_an_access_token_or_a_verified_address_names_the_user(
         ("phone_number", {"phone_number": "1", "email_verified": True}, "'phone_number_verified'"),
     ],
 )
-def test_any_other_token_names_nobody(claim: str, claims: dict[str, Any], sentence: str) -> None:
+def test_any_other_token_names_no_user(claim: str, claims: dict[str, Any], sentence: str) -> None:
     problem = with_claims(claim, **claims)
     assert problem["statusCode"] == 401
     assert sentence in problem["body"]

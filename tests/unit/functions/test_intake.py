@@ -175,7 +175,7 @@ def nested(depth: int) -> str:
 
 
 @pytest.mark.parametrize("depth", [101, 256, 900])
-def test_a_body_may_be_nested_a_hundred_levels_deep_and_no_more(depth: int) -> None:
+def test_a_body_may_be_nested_at_most_a_hundred_levels_deep(depth: int) -> None:
     body = _intake.read_publish_request(nested(100)).body
     assert json.loads(_intake.body_text(body)) == body
     with pytest.raises(BadInput, match="'body' is nested more than 100 levels deep; flatten"):

@@ -58,7 +58,7 @@ def test_time_passes_while_the_process_is_frozen(clocks: Clocks, frozen: float) 
     assert lasting() - begun == pytest.approx(frozen + 2.0)
 
 
-def test_time_goes_on_as_the_wall_clock_is_set_back(clocks: Clocks) -> None:
+def test_time_advances_although_the_wall_clock_is_set_back(clocks: Clocks) -> None:
     lasting = Lasting()
     begun = lasting()
     clocks.wall -= 3_600

@@ -60,7 +60,7 @@ def test_the_cdk_command_line_is_never_installed_without_its_major_version() -> 
     assert set(told) == {"npm install aws-cdk@2"}
 
 
-def test_what_no_test_runs_is_listed() -> None:
+def test_commands_that_no_test_runs_are_listed() -> None:
     page = (ROOT / "docs/verified.md").read_text()
     assert not_run() in page, f"docs/verified.md should have:\n{not_run()}"
 

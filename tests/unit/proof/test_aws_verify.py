@@ -38,7 +38,7 @@ def test_the_forecast_is_that_of_fanfold_cost_and_the_follows() -> None:
     assert Script("v1", (LARGE,)).troubled == [LARGE]
 
 
-def test_a_run_says_what_it_does_and_what_it_costs_at_most() -> None:
+def test_a_run_says_what_it_does_and_the_most_that_it_costs() -> None:
     script = Script("v1", (100, 10_000, LARGE))
     expected = forecast(script, troubles=len(troubles.ON_AWS))
     said = runs.intention("Fanfold-verify", "eu-west-1", script, expected, keep=False)

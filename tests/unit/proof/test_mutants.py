@@ -58,7 +58,7 @@ def test_a_mutant_that_fits_no_longer_is_named_before_anything_runs(
         assert f"{file} must hold the text of 'guard: nothing is lost'" in said
 
 
-def test_a_guard_is_asked_of_the_seed_that_noticed_it_and_then_of_all_and_of_no_test(
+def test_a_guard_is_tried_on_its_known_seed_then_on_all_seeds_and_on_no_tests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     catch = Mock(return_value=Verdict())

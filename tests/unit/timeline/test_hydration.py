@@ -174,7 +174,7 @@ def test_retractions_that_are_remembered_are_bounded() -> None:
     assert len(retracted) == CACHE_RETRACTED
 
 
-def test_no_entry_is_looked_at_for_which_no_more_posts_may_be_read() -> None:
+def test_entries_are_not_examined_beyond_the_bound_of_posts() -> None:
     posts = Posts({name: post(name) for name in "abcde"})
     cached = hydration(posts)
     shown(cached, "ac")

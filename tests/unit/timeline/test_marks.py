@@ -113,7 +113,7 @@ def test_an_unfollow_of_the_retention_is_shown_wrongly_without_mark_or_verificat
     assert not is_shown(Reader(verify_until=over))
 
 
-def test_a_follow_is_hidden_wrongly_by_a_live_mark_alone() -> None:
+def test_only_a_live_mark_hides_a_follow_wrongly() -> None:
     def is_hidden(reader: Reader) -> bool:
         return marks.is_wrongly_hidden(reader, "ada", **AT)
 

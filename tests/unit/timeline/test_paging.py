@@ -307,7 +307,7 @@ def test_a_first_page_remembers_the_last_entries_above_the_next_one() -> None:
     assert (whole.low, len(whole.seen)) == (FLOOR, 5)
 
 
-def test_a_low_mark_rises_no_further_than_below_what_is_left() -> None:
+def test_a_low_mark_stays_below_the_remaining_keys() -> None:
     names = [key(10_000 + each) for each in range(60)]
     here = Cursor(names[-1], FLOOR, tuple(map(hashed, names[10:])))
     match = late.Match(here, names)

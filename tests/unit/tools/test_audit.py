@@ -85,7 +85,7 @@ def test_the_list_of_licences_is_todays() -> None:
     assert licences.PAGE.read_text() == licences.page(), "`make documents` writes it anew"
 
 
-def test_a_licence_that_nobody_has_looked_at_fails() -> None:
+def test_an_unreviewed_licence_fails() -> None:
     for licence in ("GPL-3.0-only", "Proprietary", "GPL-2.0-only AND MIT", "MIT AND SSPL-1.0"):
         with pytest.raises(KeyError, match="new is under"):
             _ = licences.Part("new", licence).meaning

@@ -161,11 +161,11 @@ def test_there_is_nothing_else(bridge: Bridge) -> None:
         *((b"{}", {"content_length": size}, 413) for size in ("10001", "9" * 5_000)),
     ],
 )
-def test_what_is_no_act_is_refused(bridge, content, headers, status) -> None:
+def test_a_request_that_is_not_an_act_is_refused(bridge, content, headers, status) -> None:
     assert call(bridge, "POST", "/act", content, **headers).status == status
 
 
-def test_what_is_no_request_of_the_page_is_refused_like_all_else(bridge: Bridge) -> None:
+def test_a_malformed_request_is_refused_like_any_other(bridge: Bridge) -> None:
     for method in ("HEAD", "PUT", "OPTIONS", "<b>"):
         answer = call(bridge, method, "/state", origin="https://evil.example")
         assert answer.status == 501
@@ -184,7 +184,7 @@ def test_the_key_is_long_and_new_each_time_and_no_browser_sends_it_in_a_path(bri
         assert other.key not in repr(other)
 
 
-def test_it_listens_on_loopback_alone_and_ends_with_its_command() -> None:
+def test_it_listens_only_on_loopback_and_ends_with_its_command() -> None:
     with server.serving(Doors(dict, act)) as bridge:
         assert call(bridge, "GET", "/state").status == 200
         assert bridge.origin.startswith("http://127.0.0.1:")

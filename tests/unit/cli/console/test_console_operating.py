@@ -129,7 +129,7 @@ def test_a_question_that_another_one_has_replaced_runs_nothing(shell: Shell) -> 
     assert shell.ran == [words]
 
 
-def test_a_question_that_nobody_asked_or_that_its_console_has_outlived_runs_nothing(
+def test_an_unknown_or_closed_question_runs_nothing(
     shell: Shell,
 ) -> None:
     one = operator(shell)
@@ -143,7 +143,7 @@ def test_a_question_that_nobody_asked_or_that_its_console_has_outlived_runs_noth
     assert not shell.has_run
 
 
-def test_a_command_that_does_not_end_is_ended_and_told_with_what_to_do(
+def test_a_command_that_takes_too_long_is_ended_with_advice(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(operating, "TIMEOUT_SECONDS", 0.01)
@@ -230,7 +230,7 @@ def test_a_console_that_only_reads_reads_all_and_changes_nothing(shell: Shell) -
     ],
     ids=str,
 )
-def test_what_no_command_takes_is_refused(shell: Shell, given: dict[str, Any]) -> None:
+def test_a_value_that_no_command_accepts_is_refused(shell: Shell, given: dict[str, Any]) -> None:
     with pytest.raises(WrongRequest):
         operator(shell).act(given)
     assert shell.ran == []

@@ -147,5 +147,5 @@ def test_a_pause_is_named_with_what_to_do_and_no_message_is_called_hidden() -> N
         (QUIET, replace(OPEN, ring=None, others=(replace(RING, is_largest=False),)), []),
     ],
 )
-def test_what_happens_is_told_once(before: State, after: State, said: list[str]) -> None:
+def test_each_event_is_reported_once(before: State, after: State, said: list[str]) -> None:
     assert [text for _, _, text in wording.events(before, after)] == said

@@ -215,7 +215,7 @@ def test_an_invalid_value_is_answered_with_its_range(args: tuple[str, ...], sent
     assert sentence in str(ran.exception)
 
 
-def test_channels_stand_beside_the_same_posts_pushed_where_they_are_asked_for() -> None:
+def test_channels_are_priced_next_to_pushed_posts_on_request() -> None:
     shown = run("--channels", "64", "--active", "1")
     assert "In one of 64, where 1 % of the followers read on a day:" in shown
     row = "10,000,000      $6.31     $0.000015           15           $0.075       $0.0093"

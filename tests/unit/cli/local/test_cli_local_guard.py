@@ -33,7 +33,7 @@ def test_those_who_know_the_key_are_served_by_every_name_of_this_machine(host: s
 
 
 @pytest.mark.parametrize("headers", [{}, signed("test"), signed(""), {"Authorization": KEY}])
-def test_nobody_else_is(headers: Mapping[str, str]) -> None:
+def test_callers_without_the_key_are_refused(headers: Mapping[str, str]) -> None:
     for path in ("/", "/2015-03-31/functions", "/_ministack/reset", "/pool/.well-known/jwks.json"):
         assert "requires its key" in (why_not(path, headers) or "")
 
