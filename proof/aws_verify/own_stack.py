@@ -87,7 +87,7 @@ class OwnStack:
         if found := self.find():
             raise ExpectedError(
                 f"The stack {self.name} ({found.status}) exists: the run {found.run} made it, and "
-                f"may still be going. Choose another name; or, if it is over, `{self.command}`."
+                f"may be under way. Choose another name; or, if it is over, `{self.command}`."
             )
 
     def deploy(

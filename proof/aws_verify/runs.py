@@ -126,7 +126,7 @@ def remove(own: OwnStack, place: str, *, yes: bool) -> None:
 def intention(stack: str, region: str, script: Script, expected: Forecast, *, keep: bool) -> str:
     """What a run will do and cost, for the question."""
     lines = "\n".join(f"  {line.what}: about ${line.dollars:,.2f}" for line in expected.lines)
-    end = "It remains, and continues to cost money." if keep else "It is removed afterwards."
+    end = "It stays, and continues to cost money." if keep else "It is removed afterwards."
     hours = "two hours" if LARGE in script.sizes else "an hour"
     return (
         f"This deploys the stack {stack} to AWS ({region}), and touches no other stack. "

@@ -84,7 +84,7 @@ class _Run:
         if cpu_seconds is None:
             if self.seconds < limit:
                 return None
-            said = f"It was ended after {limit / 60:.0f} minutes."
+            said = f"It did not end by itself within {limit / 60:.0f} minutes, so it was ended."
             cpu_seconds = self.interrupt()
         text = self.log.read_text(errors="replace")
         sums = self.workshop / "sums.json"
