@@ -4,6 +4,7 @@ import getpass
 import os
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -61,7 +62,7 @@ class Deployment:
             None,
             outputs_of(found),
             stack=found["StackName"],  # `stack` may be an ARN
-            account=account_of(found["StackId"]),
+            account=found["StackId"].split(":")[4],
             is_protected=found.get("EnableTerminationProtection", False),
         )
 
@@ -197,13 +198,10 @@ class Deployment:
     def delete_user(self, user: str) -> None:
         """Delete the user from the pool, if there is one; raises `ExpectedError`."""
         cognito = self.client("cognito-idp")
-        with failing_with(f"The user {user} cannot be deleted"):
-            try:
-                cognito.admin_delete_user(
-                    UserPoolId=self.output(names.USER_POOL_ID_OUTPUT), Username=user
-                )
-            except cognito.exceptions.UserNotFoundException:
-                return
+        missing = suppress(cognito.exceptions.UserNotFoundException)
+        with failing_with(f"The user {user} cannot be deleted"), missing:
+            pool = self.output(names.USER_POOL_ID_OUTPUT)
+            cognito.admin_delete_user(UserPoolId=pool, Username=user)
 
 
 def aws_region() -> str:
@@ -219,11 +217,6 @@ def aws_region() -> str:
 def place_of(stack: str, account: str, region: str) -> str:
     """The name of a stack on AWS in questions and files."""
     return f"{stack} (account {account}, {region})"
-
-
-def account_of(arn: str) -> str:
-    """The account in an ARN."""
-    return arn.split(":")[4]
 
 
 def outputs_of(described: Mapping[str, Any]) -> dict[str, str]:

@@ -24,7 +24,7 @@ from fanfold_cli.terminal import (
     say,
 )
 from fanfold_cli.users.acting import UserOption, check_user, client_of
-from fanfold_cli.users.sign_in import Signed, sign_in
+from fanfold_cli.users.sign_in import sign_in
 from fanfold_client import Entries, Failed
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ def token(
     check_user(user)
     deployment = Deployment.to_change(stack, home)
     signed = sign_in(deployment, user, reset_password=reset_password)
-    known_as = _known_as(deployment, signed)
+    is_by_sub = not deployment.is_local and deployment.run_time_settings().user_claim == "sub"
+    known_as = signed.sub if is_by_sub else user
     if as_json:
         print_json(asdict(signed) | {"id": known_as})
         return
@@ -184,10 +185,3 @@ def _print_lines(page: TimelinePage, shown: dict[str, None], *, as_json: bool) -
         print_result("  ".join(map(printable, words)))
     while len(shown) > REMEMBERED:
         del shown[next(iter(shown))]
-
-
-def _known_as(deployment: Deployment, signed: Signed) -> str:
-    """The user's id, from the claim that the stage is set to use."""
-    if deployment.is_local:
-        return signed.user
-    return signed.sub if deployment.run_time_settings().user_claim == "sub" else signed.user

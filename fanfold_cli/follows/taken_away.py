@@ -5,7 +5,7 @@ Lines that are `orphaned` or `channel_extra` are follows; all others are unfollo
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
@@ -71,7 +71,10 @@ def put_back(
             by_user = defaultdict[str, list[Line]](list)
             for line in page:
                 by_user[line["user_id"]].append(line)
-            users = threads.map(lambda lines: _put_back(following, lines, stop), by_user.values())
+            users = threads.map(
+                lambda lines: [_outcome(following, each) for each in lines if not stop.is_set()],
+                by_user.values(),
+            )
             for user_id, outcomes in zip(by_user, users, strict=True):
                 done.update(outcomes)
                 if BEYOND in outcomes:
@@ -87,10 +90,6 @@ def _setting(stop: Event) -> Iterator[None]:
         yield
     finally:
         stop.set()
-
-
-def _put_back(following: Following, lines: Sequence[Line], stop: Event) -> list[str]:
-    return [_outcome(following, line) for line in lines if not stop.is_set()]
 
 
 def _outcome(following: Following, line: Line) -> str:

@@ -71,7 +71,8 @@ def bring_up(
         # The sources of a foreign app and the values that it takes are unknown: it is synthesized
         # every time, and its values are not checked.
         sources = None if foreign else assembly.source_hash(app_directory)
-        values = _values(home, given or {}, fresh=fresh)
+        before = None if fresh else home.running()
+        values = context.merged(before.context if before else {}, given or {})
         if foreign is None:
             context.check(values, app_directory)
         state = _running_engine(
@@ -87,11 +88,6 @@ def bring_up(
                 state = _deploy(home, state, cdk, progress)
             home.write_state(replace(state, source_hash=sources, context=values))
         return Deployment.local(home)
-
-
-def _values(home: Home, given: context.Values, *, fresh: bool) -> dict[str, str]:
-    before = None if fresh else home.running()
-    return context.merged(before.context if before else {}, given)
 
 
 def _what_stays(home: Home, given: context.Values) -> str:

@@ -76,7 +76,7 @@ def stop(home: Home, state: EngineState) -> None:
         processes.end_group(state.supervisor_pid, grace_seconds=0)
     if home.is_ours():
         _delete_data(home)
-        home.forget_state()
+        home.state_file.unlink(missing_ok=True)
 
 
 def free_port() -> int:

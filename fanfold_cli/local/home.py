@@ -160,9 +160,6 @@ class Home:
         draft.write_text(json.dumps(content, indent=2, sort_keys=True))
         draft.replace(self.state_file)
 
-    def forget_state(self) -> None:
-        self.state_file.unlink(missing_ok=True)
-
     def running(self) -> EngineState | None:
         state = self.read_state()
         return state if state is not None and state.is_running() else None

@@ -2,6 +2,7 @@
 
 import secrets
 import string
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -77,15 +78,13 @@ def _authenticated(deployment: "Deployment", cognito: Any, pool: str, user: str)
         cognito.admin_set_user_password(
             UserPoolId=pool, Username=user, Password=password, Permanent=True
         )
-        try:
+        with suppress(cognito.exceptions.NotAuthorizedException):
             return cognito.admin_initiate_auth(
                 UserPoolId=pool,
                 ClientId=deployment.output(names.USER_POOL_CLIENT_ID_OUTPUT),
                 AuthFlow="ADMIN_USER_PASSWORD_AUTH",
                 AuthParameters={"USERNAME": user, "PASSWORD": password},
             )
-        except cognito.exceptions.NotAuthorizedException:
-            continue
     raise ExpectedError(
         f"The user {user} cannot sign in, because other commands keep replacing the password of "
         f"{user}. Run it again, or fewer at once."
