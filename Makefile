@@ -129,7 +129,7 @@ format: $(READY) ## Format the code and mend what the linter can
 	@$(BIN)/ruff format .
 	@npm --prefix $(TYPESCRIPT) run --silent format
 
-documents: $(READY) ## Write docs/openapi.json, docs/schemas, events of routes, docs/*.md of limits, settings, licences and the types of TypeScript
+documents: $(READY) ## Write docs/openapi.json, docs/schemas, docs/*.md of limits, settings, licences and the types of TypeScript
 	@$(BIN)/python -m tools.contract_docs
 	@$(BIN)/python -m tools.audit.licences
 	@npm --prefix $(TYPESCRIPT) run --silent schema

@@ -52,6 +52,13 @@ AT_MS = 1_795_197_600_123
 # choose 'post-1' itself.
 POST = ref_id_for("ada", "post-1")
 
+# Routes by the names of their events. Some of these are in events/.
+REQUESTS = {
+    f"{route.door}/{name.lower()}": route
+    for name, route in vars(contract).items()
+    if isinstance(route, Route)
+}
+OF_PUBLISHERS = ("retract_post", "show_delivery", "list_followers", "count_followers")
 BY_KEY = {route.key: route for route in contract.ROUTES}
 HANDLERS = {"Publish": "plan", "Express": "deliver", "Bulk": "deliver", "Relation": "relate"}
 
@@ -68,9 +75,15 @@ def settings(**changed: Any) -> Settings:
 
 
 def event(name: str) -> Json:
-    """One of the events of events/, such as `api/publish_post`."""
-    content: Json = json.loads((EVENTS / f"{name}.json").read_text())
-    return content
+    """One of the events of events/, or one of a route without a body, such as `api/follow`."""
+    path = EVENTS / f"{name}.json"
+    if path.exists():
+        content: Json = json.loads(path.read_text())
+        return content
+    route, ids = REQUESTS[name], {"publisher_id": "ada", "ref_id": POST}
+    user = "ada" if name.endswith(OF_PUBLISHERS) else "bob"
+    given = {each: ids[each] for each in ids if f"{{{each}}}" in route.path}
+    return request_of(route, user, at_ms=AT_MS, path=given)
 
 
 class Crash(Exception):

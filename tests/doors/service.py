@@ -15,9 +15,9 @@ from fanfold.aws import threads
 from fanfold.contract import Route
 from proof.model.sqs.messages import Message
 from tests import model, service
-from tests.service import EVENTS, QUEUES_URL, Answer, Clock, Json, Stage, request_of, settings
+from tests.service import QUEUES_URL, Answer, Clock, Json, Stage, request_of, settings
 
-__all__ = ["EVENTS", "QUEUES_URL", "Answer", "Doors", "Json", "opened"]
+__all__ = ["QUEUES_URL", "Answer", "Doors", "Json", "opened"]
 
 
 class Faults(logging.Handler):

@@ -20,7 +20,9 @@ from fanfold.contract import ROUTES, Route
 from fanfold.cursor import Cursor
 from fanfold.follows import ring
 from fanfold.ids import ref_id_for, sort_key
-from tests.doors.service import EVENTS, Answer, Doors, Json
+from tests import service
+from tests.doors.service import Answer, Doors, Json
+from tests.service import event
 
 # Whose rows are wanted, and who wants them. Mallory follows nobody, so whatever is shown is a leak.
 VICTIM, MALLORY = "victim", "mallory"
@@ -163,12 +165,7 @@ def test_cursors_that_are_spliced_show_nothing(doors: Doors, loot: Loot) -> None
 # Users
 
 # A request for every route, as API Gateway hands it over.
-REQUESTS: dict[str, tuple[Route, Json]] = {}
-for _path in sorted([*EVENTS.glob("api/*.json"), *EVENTS.glob("timeline/*.json")]):
-    _event = json.loads(_path.read_text())
-    for _route in ROUTES:
-        if _route.key == _event["routeKey"] and "claim_missing" not in _path.name:
-            REQUESTS.setdefault(_route.key, (_route, _event))
+REQUESTS = {route.key: (route, event(name)) for name, route in service.REQUESTS.items()}
 
 PRETENCES = {
     **dict.fromkeys(("x-forwarded-user", "x-remote-user", "x-user-id", "x-amzn-oidc-data"), VICTIM),

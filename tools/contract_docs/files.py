@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tools.contract_docs import events, limits, messages, openapi, settings
+from tools.contract_docs import limits, messages, openapi, settings
 
 ROOT = Path(__file__).parents[2]
 TODAY = ROOT / "docs"
@@ -24,8 +24,7 @@ def documents() -> dict[str, Any]:
 
 def all_texts() -> dict[Path, str]:
     """The texts of the files to write."""
-    found = {TODAY / name: each for name, each in documents().items()} | events.examples()
-    texts = {path: text(each) for path, each in found.items()}
+    texts = {TODAY / name: text(each) for name, each in documents().items()}
     return {**texts, TODAY / LIMITS: limits.PAGE, TODAY / SETTINGS: settings.page()}
 
 

@@ -25,6 +25,7 @@ from proof.simulation.world.function_modules import imported_anew
 from tests.service import (
     EVENTS,
     HANDLERS,
+    REQUESTS,
     Json,
     System,
     around_calls,
@@ -34,7 +35,9 @@ from tests.service import (
 
 SECRET = "eyJhbGciOiJSUzI1NiJ9-not-for-any-log"
 READER = "a-reader-whom-no-log-names"
-DOORS = sorted(f"{path.parent.name}/{path.stem}" for path in EVENTS.glob("*/*.json"))
+DOORS = sorted(
+    {*REQUESTS, *(f"{path.parent.name}/{path.stem}" for path in EVENTS.glob("*/*.json"))}
+)
 OF_HTTP = [name for name in DOORS if name.startswith(("api/", "timeline/"))]
 OF_QUEUES = [name for name in DOORS if name not in OF_HTTP and not name.startswith("schedule/")]
 
