@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 # Entries, and whether more may follow.
 Found: TypeAlias = tuple[Sequence[Entry], bool]
-Request: TypeAlias = dict[str, Any]
 
 # The most queries of channels for one page: at worst, a window of each, and once what lies beyond.
 # So the first query of a page always finds everything, even if a rebuilt head has more channels
@@ -42,9 +41,7 @@ class ChannelUnion:
         # What is known of the channels below what was found in a range.
         self._below: tuple[Range, Sequence[Part[Entry]]] | None = None
 
-    def newest(
-        self, own: Found, within: Range, *, before: str | None, limit: int
-    ) -> tuple[Sequence[Entry], bool]:
+    def newest(self, own: Found, within: Range, *, before: str | None, limit: int) -> Found:
         # A window is no help far below.
         windows = self._windows(may_read=before is None and within.until is None)
         if self._below and self._below[0] == within and before is not None:
@@ -53,29 +50,25 @@ class ChannelUnion:
         else:
             nothing: Part[Entry] = parts.unknown(is_up=False)
             known = [each.newest(within, before=before) if each else nothing for each in windows]
-        known = [parts.part(*own, is_up=False), *known]
-        known = self._known(known, within, before, limit, is_up=False)
+        known = self._known(own, known, within, before, limit, is_up=False)
         self._below = within, known[1:]
         return parts.merged(known, limit, is_up=False)
 
     def oldest(
         self, own: Found, within: Range, *, after: str | None, limit: int, is_consistent: bool
-    ) -> tuple[Sequence[Entry], bool]:
-        if is_consistent:
-            self._channels = self._read_by(self._page.head)
-            self._left = max(self._left, 2 * len(self._channels))  # for few entries, then for more
-        windows = self._windows(may_read=not is_consistent)
+    ) -> Found:
+        windows = self._windows(may_read=not is_consistent, is_anew=is_consistent)
         nothing: Part[Entry] = parts.unknown(is_up=True)
         known = [
             each.oldest(within, after=after) if each and not is_consistent else nothing
             for each in windows
         ]
-        known = [parts.part(*own, is_up=True), *known]
-        known = self._known(known, within, after, limit, is_up=True)
+        known = self._known(own, known, within, after, limit, is_up=True)
         return parts.merged(known, limit, is_up=True)
 
     def _known(
         self,
+        own: Found,
         known: list[Part[Entry]],
         within: Range,
         start: str | None,
@@ -87,6 +80,7 @@ class ChannelUnion:
 
         Each is first asked for a few entries: of many channels, a page shows one or two of each.
         """
+        known = [parts.part(*own, is_up=is_up), *known]
         channels, size = self._channels or (), FEW
         while True:
             places, key = parts.short(known, limit, is_up=is_up)
@@ -94,8 +88,7 @@ class ChannelUnion:
             if not asked:
                 return known
             size = min(limit, max(size, 2 * limit // len(asked)))
-            end = "until" if is_up else "since"
-            needed = within._replace(**{end: key}) if key else within
+            needed = within._replace(**{"until" if is_up else "since": key}) if key else within
             answers = self._query(
                 [
                     self._request(
@@ -114,16 +107,15 @@ class ChannelUnion:
                 known[place] = parts.beyond(known[place], more)
             size = limit
 
-    def _windows(self, *, may_read: bool) -> list[Window | None]:
+    def _windows(self, *, may_read: bool, is_anew: bool = False) -> list[Window | None]:
         """The window of each channel that the reader follows, as far as there is one."""
-        if self._channels is None:
+        if self._channels is None or is_anew:
             self._channels = self._read_by(self._page.head)
-            self._left = max(self._left, 2 * len(self._channels))
+            self._left = max(self._left, 2 * len(self._channels))  # for few entries, then for more
         cache, since = self._reading.windows, self._filter.since
         windows = [cache.of(each) for each in self._channels]
         if may_read:
-            lacking = [place for place, each in enumerate(windows) if each is None]
-            lacking = lacking[: self._left]
+            lacking = [place for place, each in enumerate(windows) if each is None][: self._left]
             requests = [
                 self._request(
                     self._channels[place], Range(since), start=None, limit=WINDOW, is_up=False
@@ -136,7 +128,7 @@ class ChannelUnion:
 
     def _request(
         self, channel: Channel, within: Range, *, start: str | None, limit: int, is_up: bool
-    ) -> Request:
+    ) -> dict[str, Any]:
         return self._reading.timelines.request(
             partition_of(channel.publisher_id),
             within,
@@ -146,7 +138,7 @@ class ChannelUnion:
             ConsistentRead=True,
         )
 
-    def _query(self, requests: Sequence[Request]) -> list[tuple[list[Entry], bool]]:
+    def _query(self, requests: Sequence[dict[str, Any]]) -> list[tuple[list[Entry], bool]]:
         if not requests:
             return []
         self._left -= len(requests)

@@ -125,7 +125,8 @@ Notify = Callable[[str, Shards | NotGrown], None]
 class Growing:
     """Decides when this container tries to grow a publisher.
 
-    `notify` is called with each growth by this container, and with each reason against one.
+    `notify` is called with each growth by this container, and with each reason against one. `check`
+    runs before each call; if it raises `TryLater`, no further one begins.
     """
 
     levels: Levels
@@ -145,9 +146,7 @@ class Growing:
             self._checked.clear()
             self._try_at.clear()
 
-    def accepted(
-        self, publisher_id: str, level: int, check: Callable[[], None] = lambda: None
-    ) -> None:
+    def accepted(self, publisher_id: str, level: int, check: Callable[[], None]) -> None:
         """Count a sample of the accepted follows of a publisher that was throttled lately."""
         one_in = SAMPLE * 2**level
         if publisher_id in self._try_at and clock.chance() * one_in < 1:
@@ -155,13 +154,8 @@ class Growing:
                 check()
                 self.levels.publishers.count(publisher_id, one_in, now_ms=clock.now_ms())
 
-    def failed(
-        self, publisher_id: str, error: Exception, check: Callable[[], None] = lambda: None
-    ) -> None:
-        """Grow the publisher if the error of a single write says so, and it is due.
-
-        `check` runs before each call; if it raises `TryLater`, no further one begins.
-        """
+    def failed(self, publisher_id: str, error: Exception, check: Callable[[], None]) -> None:
+        """Grow the publisher if the error of a single write says so, and it is due."""
         if not is_throttle(error):
             return
         is_hot = HOT_KEY_RANGE in throttling_reasons(error)
@@ -212,7 +206,6 @@ def _wait() -> float:
 
 @contextmanager
 def _failing_no_follow() -> Iterator[None]:
-    """Ignore transient errors and the deadline."""
     try:
         yield
     except Exception as error:

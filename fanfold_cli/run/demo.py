@@ -39,8 +39,7 @@ MOST_FOLLOWERS = 10_000
 SEED = 1
 # Duration of the largest delivery with --hurt: long enough to disturb it.
 HURT_SECONDS = 22.0
-# An engine that hangs may still take connections, and an ask is repeated a second later anyway.
-ASK_SECONDS = 5.0
+ASK_SECONDS = 5.0  # an engine that hangs may still take connections; the next ask is a second later
 # Entries of a page, and how many of a timeline are shown.
 PAGE = 10
 

@@ -23,12 +23,9 @@ class Row(NamedTuple):
 
 
 def rows(deployment: Deployment, *, total: int | None = None) -> Iterator[Row]:
-    """Every row of the timelines, with a progress bar; a `total` of None is unknown.
-
-    A local engine also has the rows of earlier runs. It counts them as it writes.
-    """
+    """Every row of the timelines, with a progress bar; a `total` of None is unknown."""
     table = deployment.settings().timelines_table
-    if deployment.is_local:
+    if deployment.is_local:  # it has rows of earlier runs too, and counts them as it writes
         total = deployment.client("dynamodb").describe_table(TableName=table)["Table"]["ItemCount"]
     with progress_bar("Checking", total=total, unit="rows") as bar:
         for page in scan(deployment, table, "user_id, sort_key, publisher_id"):

@@ -153,28 +153,25 @@ def of_sweep(stage: Stage) -> Iterator[Rule]:
     )
     # Fan-outs do not get older than the retention: then nothing is left to deliver.
     days = min(stage.large_fanout_days, stage.retention_days / 2)
-    late = {
-        "SmallFanoutsLate": (
-            names.OLDEST_SMALL_OPEN_SECONDS,
-            SMALL_FANOUT.to_seconds(),
-            f"A post was accepted {SMALL_FANOUT.to_minutes():g} minutes ago, has few followers (or "
-            "is not planned yet), and has not reached them all. Look at the other alarms first; "
-            "`fanfold fanout list --open` names the post.",
-        ),
-        "LargeFanoutsLate": (
-            names.OLDEST_LARGE_OPEN_SECONDS,
-            days * Duration.days(1).to_seconds(),
-            f"A post was accepted {days:g} days ago and has not reached all its many followers: "
-            "the bulk lane is paused (`fanfold pause --show`), stands still, or is too slow. "
-            "`fanfold fanout list --open` names the post; see 'Late work' in docs/operations.md.",
-        ),
-    }
-    for name, (metric, seconds, says) in late.items():
+    small = (
+        f"A post was accepted {SMALL_FANOUT.to_minutes():g} minutes ago, has few followers (or is "
+        "not planned yet), and has not reached them all. Look at the other alarms first; `fanfold "
+        "fanout list --open` names the post."
+    )
+    large = (
+        f"A post was accepted {days:g} days ago and has not reached all its many followers: the "
+        "bulk lane is paused (`fanfold pause --show`), stands still, or is too slow. `fanfold "
+        "fanout list --open` names the post; see 'Late work' in docs/operations.md."
+    )
+    for name, says, metric, oldest in (
+        ("SmallFanoutsLate", small, names.OLDEST_SMALL_OPEN_SECONDS, SMALL_FANOUT.to_seconds()),
+        ("LargeFanoutsLate", large, names.OLDEST_LARGE_OPEN_SECONDS, days * 24 * 3600),
+    ):
         yield Rule(
             name=name,
             says=says,
             metric=ours(metric, stage, names.SWEEP, "Maximum"),
-            threshold=seconds,
+            threshold=oldest,
             bad=REPORTS,
             of=REPORTS,
             missing=UNCHANGED,

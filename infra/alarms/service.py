@@ -44,8 +44,7 @@ GROWERS: Final = (names.API, names.PLAN, names.RELATE)
 GROWTH_MINUTES: Final = (15, 20)
 # CloudWatch's window slides: at each minute, the day that ends then.
 DAY: Final = Duration.days(1)
-# In one alarm, by CloudWatch's limit.
-MOST_METRICS: Final = 10
+MOST_METRICS: Final = 10  # in one alarm, by CloudWatch's limit
 
 
 def of_requests(api: gateway.HttpApi) -> Iterator[Rule]:
@@ -160,11 +159,7 @@ def of_growth(stage: Stage) -> Iterator[Rule]:
 
 
 def of_writes(stage: Stage, tables: Mapping[names.Table, HouseTable]) -> Iterator[Rule]:
-    """The alarm, if the stage has a budget; another for each `MOST_METRICS` beyond the first.
-
-    Each has the whole budget: no alarm can sum what two of them watch, and timelines, in the first,
-    take most of the writes.
-    """
+    """The alarm, if the stage has a budget; others, with the same one, for what it cannot sum."""
     if stage.daily_write_units is None:
         return
     consumed = list(_consumed(tables))

@@ -167,7 +167,7 @@ def test_a_door_under_lasting_throttles_grows_its_publisher_and_reports_it(
 def test_a_refused_growth_is_counted(system: System, capsys: pytest.CaptureFixture[str]) -> None:
     edges = _wiring.edges(system.settings)
     for _ in range(12):
-        edges.growing.failed("ada", hot())
+        edges.growing.failed("ada", hot(), lambda: None)
         system.clock.advance(1)
     assert '"GrowthsRefused":[1.0]' in capsys.readouterr().out.replace(" ", "")
     assert system.rows(names.PUBLISHERS) == []

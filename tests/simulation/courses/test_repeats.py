@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import importlib
-import json
 import os
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from fanfold import names
+from fanfold import contract, names
 from fanfold.ids import ref_id_for
 from proof.model.lambda_events import Context
 from proof.simulation.timed.model import warm
@@ -23,13 +20,11 @@ from proof.simulation.timed.system import PUBLISHER, System
 from proof.simulation.timed.tables import follow
 from proof.simulation.world.function_modules import imported_anew
 from proof.simulation.world.lambdas import settings
+from tests.service import request_of
 
 CAPACITY, FOLLOWERS, COPIES = 4_000, 1_000, 20
 KEY = "one-key"
 POST = ref_id_for(PUBLISHER, KEY)
-EVENT = json.loads(
-    (Path(__file__).parents[3] / "events" / "api" / "publish_post_without_key.json").read_text()
-)
 REST_SECONDS = 30.0
 
 
@@ -42,11 +37,8 @@ def api() -> Iterator[ModuleType]:
 
 
 def request(system: System) -> dict[str, Any]:
-    event: dict[str, Any] = copy.deepcopy(EVENT)
-    event["headers"]["idempotency-key"] = KEY
-    event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = PUBLISHER
-    event["requestContext"]["timeEpoch"] = system.scheduler.clock.now_ms()
-    return event
+    now, headers = system.scheduler.clock.now_ms(), {"idempotency-key": KEY}
+    return request_of(contract.PUBLISH_POST, PUBLISHER, at_ms=now, headers=headers, body="{}")
 
 
 @pytest.mark.parametrize("apart_seconds", [0.0, 0.01, 0.3])

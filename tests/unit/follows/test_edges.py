@@ -315,17 +315,17 @@ SLOWEST = 3.0
 LATEST = DEADLINE_SECONDS + SLOWEST
 
 
-def slowly(world: World, *kinds: str, failing: float) -> None:
+def slowly(world: World, *kinds: str, failing: float, seconds: float = SLOWEST) -> None:
     """Let every call of these kinds take long, and fail with this probability."""
     chance = random.Random(0)
     for table in (world.followers, world.publishers):
 
         def called(*call: Any, plain: Any = table.called) -> None:
+            is_slow = call[0] in kinds
+            world.time.seconds += seconds if is_slow else 0.0
             plain(*call)
-            if call[0] in kinds:
-                world.time.seconds += SLOWEST
-                if chance.random() < failing:
-                    raise LOST
+            if is_slow and chance.random() < failing:
+                raise LOST
 
         table.called = called  # type: ignore[method-assign]
 
@@ -377,13 +377,7 @@ def test_no_call_of_a_growth_begins_after_the_deadline(
     world.time.seconds += CHECK_SECONDS
     monkeypatch.setattr(Levels, "static", lambda levels: levels.publishers.static_level())
     monkeypatch.setattr(Levels, "to_write", lambda *_, **__: 0)
-    for table in (world.followers, world.publishers):
-
-        def called(*call: Any, plain: Any = table.called) -> None:
-            world.time.seconds += DEADLINE_SECONDS if call[0] == slow else 0.0
-            plain(*call)
-
-        table.called = called  # type: ignore[method-assign]
+    slowly(world, slow, failing=0.0, seconds=DEADLINE_SECONDS)
     world.calls.clear()
     with pytest.raises(TryLater, match="too slowly") if errors else nullcontext():
         world.put(*errors)
