@@ -102,11 +102,11 @@ def test_a_failure_keeps_its_log_runs_again_and_the_next_stages_still_run(checko
         "test",
         "import pathlib; path = pathlib.Path('.verify/mended')\n"
         "was = path.exists(); path.touch()\n"
-        "print('FAILED tests/unit/fanout/test_plan.py::test_hangs - Timeout'); raise SystemExit(not was)",
+        "print('FAILED tests/unit/test_plan.py::test_hangs - Timeout'); raise SystemExit(not was)",
     )
     found = verify(checkout, mends_itself, counting(checkout, "demo"))
     assert [each.passed for each in found] == [False, True]
-    assert "tests/unit/fanout/test_plan.py::test_hangs" in found[0].said
+    assert "tests/unit/test_plan.py::test_hangs" in found[0].said
     log = Path(found[0].said.partition(" See ")[2].removesuffix("."))
     assert runs(checkout, "demo") == 1
     assert verify(checkout, mends_itself)[0].passed
