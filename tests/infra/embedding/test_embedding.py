@@ -11,6 +11,7 @@ from aws_cdk import aws_cognito as cognito
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 
+from fanfold import names
 from infra import DEV, PROD, FollowTimeline, Sender, StageError, Users
 from infra.embedding.properties import Properties
 from tests.infra.foreign import Shop, allowed, embed, foreign_stack, part
@@ -67,14 +68,14 @@ def test_a_timeline_keeps_its_data_unprotected_and_with_no_key(mall: Mall) -> No
 
 
 def test_several_timelines_live_in_one_stack(mall: Mall) -> None:
-    assert len(resources(mall.template, TABLE)) == 3 * 7
+    assert len(resources(mall.template, TABLE)) == 3 * len(names.TABLES)
     functions = of_type(mall.template, FUNCTION).values()
     services = {
         each["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
         for each in functions
         if each["Handler"].startswith("functions.")
     }
-    assert len(services) == 3 * 6
+    assert len(services) == 3 * len(names.FUNCTIONS)
     groups = of_type(mall.template, LOGS).values()
     named = [json.dumps(each["LogGroupName"]) for each in groups if "LogGroupName" in each]
     assert len(set(named)) == len(named) == 3
