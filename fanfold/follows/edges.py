@@ -96,7 +96,7 @@ class Edges:
             if (publisher_id, follower_id) in left:
                 self.put(publisher_id, follower_id, version=version)
             else:
-                self.growing.accepted(publisher_id, level, new_deadline().check)
+                self.growing.accepted(publisher_id, level)
 
     def ensure_all(self, edges: Iterable[tuple[str, str, int]]) -> None:
         """Like `put_all`, for edges that are probably there.
@@ -142,7 +142,7 @@ class Edges:
                 raise
             return level
 
-        self.growing.accepted(publisher_id, deadline.retry(put), deadline.check)
+        self.growing.accepted(publisher_id, deadline.retry(put))
 
 
 def new_deadline() -> Deadline:

@@ -5,6 +5,9 @@ every level up to the publisher's own.
 
 A publisher grows when single writes of its edges are throttled: only their errors say which limit
 was met, and answers to batches do not. A transient error here does not fail the follow.
+
+A put has `DEADLINE_SECONDS` of `fanfold.aws.retries`. No call of a growth or count begins later:
+the growth is left to the next throttled put in time, and the count to the next one.
 """
 
 from __future__ import annotations
@@ -125,8 +128,7 @@ Notify = Callable[[str, Shards | NotGrown], None]
 class Growing:
     """Decides when this container tries to grow a publisher.
 
-    `notify` is called with each growth by this container, and with each reason against one. `check`
-    runs before each call; if it raises `TryLater`, no further one begins.
+    `notify` is called with each growth by this container, and with each reason against one.
     """
 
     levels: Levels
@@ -146,35 +148,44 @@ class Growing:
             self._checked.clear()
             self._try_at.clear()
 
-    def accepted(self, publisher_id: str, level: int, check: Callable[[], None]) -> None:
+    def accepted(self, publisher_id: str, level: int) -> None:
         """Count a sample of the accepted follows of a publisher that was throttled lately."""
         one_in = SAMPLE * 2**level
         if publisher_id in self._try_at and clock.chance() * one_in < 1:
             with _failing_no_follow():
-                check()
                 self.levels.publishers.count(publisher_id, one_in, now_ms=clock.now_ms())
 
     def failed(self, publisher_id: str, error: Exception, check: Callable[[], None]) -> None:
-        """Grow the publisher if the error of a single write says so, and it is due."""
+        """Grow the publisher if the error of a single write says so, and it is due.
+
+        `check` runs before each call; if it raises `TryLater`, no further one begins.
+        """
         if not is_throttle(error):
             return
         is_hot = HOT_KEY_RANGE in throttling_reasons(error)
-        with self._lock:
-            if (publisher_id, is_hot) in self._checked:
-                return
-            self._checked[publisher_id, is_hot] = True
         if not is_hot:
-            self.notify(publisher_id, NotGrown("the throttle is of no key range"))
+            if self._is_first(publisher_id, is_hot):
+                self.notify(publisher_id, NotGrown("the throttle is of no key range"))
             return
         with _failing_no_follow():
             check()
             if self.levels.static() is not None:
                 return
-            is_due = self._is_due(publisher_id)
             check()
+            if not self._is_first(publisher_id, is_hot):
+                return
+            is_due = self._is_due(publisher_id)
             seen = self.levels.read(publisher_id)
             if is_due:
                 self._grow(publisher_id, seen, check)
+
+    def _is_first(self, publisher_id: str, is_hot: bool) -> bool:
+        """Whether it is the first such throttle of the publisher within `CHECK_SECONDS`."""
+        with self._lock:
+            is_first = (publisher_id, is_hot) not in self._checked
+            if is_first:
+                self._checked[publisher_id, is_hot] = True
+            return is_first
 
     def _is_due(self, publisher_id: str) -> bool:
         """Whether the publisher was throttled before, and the wait since then is over."""
@@ -193,7 +204,12 @@ class Growing:
         if isinstance(result, NotGrown):
             self.notify(publisher_id, result)
             return
-        check()
+        try:
+            check()
+        except TryLater:
+            with self._lock:
+                self._try_at[publisher_id] = clock.monotonic()  # still due, for a put in time
+            raise
         if self.levels.publishers.update(publisher_id, seen=seen, shards=result):
             self.levels.remember(publisher_id, result.level)
             self.notify(publisher_id, result)
