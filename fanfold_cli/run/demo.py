@@ -177,8 +177,13 @@ def await_posts(people: People, graph: Graph) -> int:
     watched = [
         Watched(post, len(graph.followers[post.publisher])) for post in people.record.posts.values()
     ]
+    before = people.apis, people.seconds
     people.apis = {user: replace(api, seconds=ASK_SECONDS) for user, api in people.apis.items()}
-    late = await_delivery(people, watched, patience=DELIVERY_SECONDS)
+    people.seconds = ASK_SECONDS  # of publishers by queue, who sign in at the first ask
+    try:
+        late = await_delivery(people, watched, patience=DELIVERY_SECONDS)
+    finally:
+        people.apis, people.seconds = before
     if late:
         are = counted(len(late), "delivery is", "deliveries are")
         say(f"{are} still under way, see `fanfold fanout list`; what was accepted is not lost.")

@@ -137,10 +137,14 @@ def test_an_engine_that_hangs_is_asked_for_some_seconds_at_a_time(
     monkeypatch.setattr(demo, "DELIVERY_SECONDS", 20)
     monkeypatch.setattr(Stack, "api_url", API)
     people._pool = Mock(**{"request.side_effect": hang})
-    people.sign_in("ada", "a-token")
-    assert demo.await_posts(people, GRAPH) == 1
+    ada = people.sign_in("ada", "a-token")
+    # The publisher of a post by the queue signs in when it is first asked for.
+    people.record.add(Post("queued", "zoe", AT, 3))
+    monkeypatch.setattr("fanfold_cli.run.people.Token", lambda *_: "a-token")
+    assert demo.await_posts(people, Graph({**GRAPH.followers, "zoe": frozenset()})) == 2
     assert people._pool.request.call_count >= 3
     assert people.repeated == 0, "an ask was repeated for a minute"
+    assert (people.apis, people.seconds) == ({"ada": ada}, 60.0)
 
 
 def test_the_bar_of_the_count_expects_the_rows_that_a_local_engine_has(
