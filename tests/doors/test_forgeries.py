@@ -28,11 +28,13 @@ from tests.service import event
 VICTIM, MALLORY = "victim", "mallory"
 PUBLISHERS = [f"secret-{number}" for number in range(4)]
 AT = "2026-11-20T17:00:00.123Z"
-# Routes that read a list, and how a cursor is given to them; the first goes down.
+# Routes that read a list of one's own, and how a cursor is given to them; the first goes down.
 LISTS: dict[Route, tuple[str, ...]] = {
-    route: taken
-    for route in ROUTES
-    if (taken := tuple(each for each in ("cursor", "before", "after") if each in route.query))
+    contract.LIST_FOLLOWING: ("cursor",),
+    contract.LIST_MUTED: ("cursor",),
+    contract.LIST_FOLLOWERS: ("cursor",),
+    contract.READ_TIMELINE: ("before", "after"),
+    contract.READ_FEED: ("before", "after"),
 }
 REFUSED = "The cursor is not one that this service wrote"
 
