@@ -7,7 +7,7 @@ half of a cold start.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from fanfold.names import BOTO3
 from fanfold.settings import Settings
@@ -31,22 +31,25 @@ def dynamodb(settings: Settings, **attempts: int) -> DynamoDBClient:
 
     The libraries know the default; they keep a client for each way of asking for it.
     """
-    client: DynamoDBClient = _library(settings).dynamodb(**attempts)
-    return client
+    return _library(settings).dynamodb(**attempts)
 
 
 def sqs(settings: Settings) -> SQSClient:
-    client: SQSClient = _library(settings).sqs()
-    return client
+    return _library(settings).sqs()
 
 
 def lambda_(settings: Settings) -> LambdaClient:
     """A client that reads event source mappings."""
-    client: LambdaClient = _library(settings).lambda_()
-    return client
+    return _library(settings).lambda_()
 
 
-def _library(settings: Settings) -> Any:
+class _Library(Protocol):
+    def dynamodb(self, **attempts: int) -> DynamoDBClient: ...
+    def sqs(self) -> SQSClient: ...
+    def lambda_(self) -> LambdaClient: ...
+
+
+def _library(settings: Settings) -> _Library:
     if settings.transport == BOTO3:
         from fanfold.aws import boto
 
