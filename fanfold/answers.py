@@ -85,8 +85,8 @@ class Delivery(TypedDict):
     delivered: Annotated[
         Count,
         Also(
-            description="Entries written so far. A channel has one entry for all; this is then "
-            "`followers_estimated` once complete."
+            description="Entries written so far. With a channel, `delivered` becomes "
+            "`followers_estimated` when its one entry is written."
         ),
     ]
     segments_done: Count
@@ -142,7 +142,7 @@ class FollowersPage(TypedDict):
 
 
 class FollowersCount(TypedDict):
-    """How many follow the publisher, at most a minute ago."""
+    """The number of followers; it may be a minute old."""
 
     followers: Count
     exact: Annotated[bool, Also(description="False if it is an estimate: 19 of 20 are within 6 %.")]

@@ -1,7 +1,7 @@
 """How PLAN, the lanes and RELATE share the write capacity of the timelines table.
 
 An entry is one write unit. Bulk never gets all capacity, so a small publish has room beside the
-largest one. `docs/operations.md` has the calculation.
+largest one. `docs/operations.md` has the shares.
 
 The numbers of workers follow from the capacity too, unless the account runs fewer at once.
 """
@@ -202,7 +202,7 @@ class Budget:
 
 
 def room_of(concurrency: int) -> int:
-    """The part of these concurrent executions that workers may take."""
+    """How many of these concurrent executions workers may take."""
     return concurrency * (100 - OTHERS_PERCENT) // 100
 
 

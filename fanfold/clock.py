@@ -26,10 +26,11 @@ _JUMP_SECONDS = 0.1
 
 
 class Lasting:
-    """The timer of caches: the monotonic clock, plus the time for which it stood still.
+    """Seconds by whichever clock says more: the timer of what a container keeps for a while.
 
-    Lambda may freeze a container between two requests, and the monotonic clock with it. The wall
-    clock then jumps ahead, and the jump is added. A wall clock that is set back is ignored.
+    Lambda may freeze a container between two requests, and the monotonic clock with it. Then the
+    wall clock jumps ahead of it. Every jump ahead counts, also that of a wall clock set ahead; one
+    that is set back is ignored.
     """
 
     def __init__(self) -> None:

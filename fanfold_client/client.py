@@ -103,7 +103,7 @@ class Fanfold:
         return Entries(self, contract.READ_TIMELINE, {})
 
     def feed(self, publisher_id: str) -> "Entries":
-        """The publisher's own posts, for every reader."""
+        """The publisher's own posts, whether or not the user follows."""
         return Entries(self, contract.READ_FEED, {"publisher_id": publisher_id})
 
     def _list(self, route: contract.Route, member: str, **ids: str) -> Iterator[Any]:

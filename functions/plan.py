@@ -1,4 +1,4 @@
-"""PLAN: takes the publish queue, with messages of other services and its own commands."""
+"""PLAN: takes the publish queue, with messages of other services and commands to plan."""
 
 from __future__ import annotations
 

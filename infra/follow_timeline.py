@@ -67,9 +67,9 @@ class FollowTimeline(Construct):
         tables: TableOptions | None = None,
         # Of browser apps.
         cors_origins: Sequence[str] | None = None,
-        # The part of the account's concurrent executions that it may take.
+        # How many of the account's concurrent executions it may take.
         concurrency: int | None = None,
-        # The followers from which a publisher gets a channel; without it, there are none.
+        # How many followers give a publisher a channel; without it, there are no channels.
         channel_threshold: int | None = None,
         # Binds who may send to the publish queue; without it, every sender may act for everybody.
         senders: Sequence[Sender] | None = None,

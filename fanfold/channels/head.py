@@ -43,7 +43,7 @@ class Channel(NamedTuple):
     seq: int = 0  # how many times a post was put into it
     followers: int = 0  # the publisher's, estimated when it was added
     until: int = 0  # epoch second until which a demoted one is readable; 0 while it takes posts
-    last: str = ""  # the key of its newest post, unless that is old
+    last: str = ""  # the key that raised `seq` last, unless that is long ago
 
     @property
     def is_active(self) -> bool:

@@ -23,7 +23,7 @@ HEAD_SECONDS = 1.0
 # A head is read again earlier by up to this share, at random: otherwise, containers that began
 # together would go on reading the row together.
 JITTER = 0.25
-# The same in a stage that gives no channels and has none. Only a repair, or a function of the
+# `HEAD_SECONDS` in a stage that gives no channels and has none. Only a repair, or a function of the
 # version before, may then add one.
 IDLE_SECONDS = 60.0
 # How old a head may be while the row, which is one hot key, is throttled. A stage that reads it

@@ -1,6 +1,6 @@
 """Reads the stage from the CDK's context: `-c stage=prod`, and `-c field=value` for a field.
 
-Any other stage is like one of these: `-c name=staging -c like=prod`.
+Any other stage is like `dev` or `prod`: `-c name=staging -c like=prod`.
 """
 
 import difflib

@@ -302,7 +302,7 @@ export interface components {
             by: string | null;
             /** @description Null until the delivery is planned, and fixed then. */
             followers_estimated: number | null;
-            /** @description Entries written so far. A channel has one entry for all; this is then `followers_estimated` once complete. */
+            /** @description Entries written so far. With a channel, `delivered` becomes `followers_estimated` when its one entry is written. */
             delivered: number;
             segments_done: number;
             segments: number;
@@ -366,7 +366,7 @@ export interface components {
         Follower: {
             user_id: string;
         };
-        /** @description How many follow the publisher, at most a minute ago. */
+        /** @description The number of followers; it may be a minute old. */
         FollowersCount: {
             followers: number;
             /** @description False if it is an estimate: 19 of 20 are within 6 %. */
@@ -1604,7 +1604,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description How many follow the publisher, at most a minute ago. */
+            /** @description The number of followers; it may be a minute old. */
             200: {
                 headers: {
                     /** @description An answer belongs to one user, and the next one may differ. */
