@@ -112,13 +112,16 @@ class Sender:
             late = NoAnswer(f"{what} was not sent: its time was over before there was a token.")
             late.may_be_done = False
             raise late
+        timeout = urllib3.Timeout(
+            connect=min(CONNECT_SECONDS, lasts), read=min(ANSWER_SECONDS, lasts)
+        )
         try:
             answered = self.pool.request(
                 request.method,
                 request.url,
                 body=request.body,
                 headers={"user-agent": _user_agent(), **request.headers},
-                timeout=urllib3.Timeout(min(CONNECT_SECONDS, lasts), min(ANSWER_SECONDS, lasts)),
+                timeout=timeout,
                 retries=False,
                 redirect=False,
                 preload_content=False,

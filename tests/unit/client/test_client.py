@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 
 import fanfold_client.client
 from fanfold import clock, contract, json_text
 from fanfold_client import Failed, Fanfold, NoAnswer, Refused
+from fanfold_client.retries import ANSWER_SECONDS, CONNECT_SECONDS
 from tests.wire.server import CLOSE, Call, Reply, Server, reply, serving
 
 pytestmark = pytest.mark.network
@@ -162,6 +164,23 @@ def test_a_publish_whose_answer_was_lost_is_sent_again_with_its_key(
     assert server.requests[-1].header("idempotency-key") not in keys
     api.publish(key="mine")
     assert server.requests[-1].header("idempotency-key") == "mine"
+
+
+def test_a_function_may_take_as_long_as_a_gateway_waits(
+    server: Script, api: Fanfold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[urllib3.Timeout] = []
+    request = api._sender.pool.request
+
+    def noting(*args: Any, **options: Any) -> Any:
+        given.append(options["timeout"])
+        return request(*args, **options)
+
+    monkeypatch.setattr(api._sender.pool, "request", noting)
+    server.answers(202, ACCEPTED)
+    api.publish()
+    lasts = urllib3.Timeout(connect=CONNECT_SECONDS, read=ANSWER_SECONDS)
+    assert [str(each) for each in given] == [str(lasts)]
 
 
 @pytest.mark.parametrize(
