@@ -84,10 +84,7 @@ def outputs() -> dict[str, str]:
     on_engine = settings()
     known = {table.output: table.setting for table in names.TABLES}
     for queue in names.QUEUES:
-        known |= {
-            queue.url_output: queue.url_setting,
-            queue.dlq_url_output: queue.dlq_url_setting,
-        }
+        known |= {queue.url_output: queue.url_setting, queue.dlq_url_output: queue.dlq_url_setting}
     return {output: getattr(on_engine, setting) for output, setting in known.items()}
 
 
@@ -102,10 +99,7 @@ class FakeLambda:
 
     def list_event_source_mappings(self, *, EventSourceArn: str = ":Publish") -> Any:  # noqa: N803
         assert EventSourceArn.endswith((":Publish", ":Relation"))
-        mapping = {
-            "FunctionArn": "the-plan",
-            "ScalingConfig": {"MaximumConcurrency": self.workers},
-        }
+        mapping = {"FunctionArn": "the-plan", "ScalingConfig": {"MaximumConcurrency": self.workers}}
         return {"EventSourceMappings": [mapping] * self.mappings}
 
     def get_function_configuration(self, *, FunctionName: str) -> Any:  # noqa: N803

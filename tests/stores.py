@@ -35,11 +35,7 @@ ROW = Fanout(
     expires_at=1_900_000_000,
 )
 POST = Post(
-    ref_id="post-1",
-    publisher_id="ada",
-    published_at=AT,
-    accepted_at=AT,
-    expires_at=1_900_000_000,
+    ref_id="post-1", publisher_id="ada", published_at=AT, accepted_at=AT, expires_at=1_900_000_000
 )
 
 

@@ -44,12 +44,7 @@ def test_an_item_counts_its_names_and_a_timeline_entry_is_smaller_than_200_bytes
 
 @pytest.mark.parametrize(
     ("size", "consistent", "units"),
-    [
-        (4 * KB, True, 1),
-        (4 * KB + 1, True, 2),
-        (8 * KB, False, 1),
-        (0, False, 0.5),
-    ],
+    [(4 * KB, True, 1), (4 * KB + 1, True, 2), (8 * KB, False, 1), (0, False, 0.5)],
 )
 def test_reads_are_rounded_up_to_4_kb(size: int, consistent: bool, units: float) -> None:
     assert read_units(size, consistent=consistent) == units

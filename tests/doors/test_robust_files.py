@@ -206,8 +206,7 @@ def test_any_value_of_the_local_engine_is_read_or_a_sentence(cases: int) -> None
 # The state of the local engine
 
 states = st.fixed_dictionaries(
-    {},
-    optional=dict.fromkeys([*EngineState.__dataclass_fields__, "home", "other"], context_values),
+    {}, optional=dict.fromkeys([*EngineState.__dataclass_fields__, "home", "other"], context_values)
 )
 whole_states = st.fixed_dictionaries(
     {

@@ -100,11 +100,7 @@ OF_NETWORKS = (
 )
 
 IS_NEWEST = LOCAL.runtime == DEV.runtime
-ISSUER = {
-    "stage": "prod",
-    "jwt_issuer": "https://issuer.example.com",
-    "jwt_audience": "timeline",
-}
+ISSUER = {"stage": "prod", "jwt_issuer": "https://issuer.example.com", "jwt_audience": "timeline"}
 MAIL = {"alarm_email": "operators@example.com"}
 SLACK = {"slack_workspace_id": "T0123ABCDEF", "slack_channel_id": "C0123ABCDEF"}
 CAPACITY = {

@@ -73,12 +73,7 @@ def reply(
         "x-amz-crc32": zlib.crc32(content),
         **(headers or {}),
     }
-    lines = [
-        f"HTTP/1.1 {status}",
-        *(f"{n}: {v}" for n, v in sent.items() if v is not None),
-        "",
-        "",
-    ]
+    lines = [f"HTTP/1.1 {status}", *(f"{n}: {v}" for n, v in sent.items() if v is not None), "", ""]
     return Reply("\r\n".join(lines).encode() + content, then)
 
 
@@ -179,10 +174,7 @@ def _read(number: int, stream: BinaryIO) -> Call | None:
 
 @contextmanager
 def serving(
-    answer: Answering = lambda _call: OK,
-    *,
-    context: ssl.SSLContext | None = None,
-    port: int = 0,
+    answer: Answering = lambda _call: OK, *, context: ssl.SSLContext | None = None, port: int = 0
 ) -> Iterator[Server]:
     """A server on a port of its own; with a context, over TLS."""
     listening = socket.create_server((LOOPBACK, port), backlog=256)

@@ -98,10 +98,7 @@ def test_it_works_with_every_route(
 
 @pytest.mark.parametrize(
     ("sent", "published"),
-    [
-        pytest.param(60, 10, id="60"),
-        pytest.param(2000, 200, id="2000", marks=pytest.mark.slow),
-    ],
+    [pytest.param(60, 10, id="60"), pytest.param(2000, 200, id="2000", marks=pytest.mark.slow)],
 )
 def test_it_pages_both_ways_while_posts_are_published(
     stack: Deployment, make: Callable[[str], User], built: Path, sent: int, published: int

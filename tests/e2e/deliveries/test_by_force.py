@@ -22,11 +22,7 @@ from proof.hurt.building import load_edges
 from proof.model import faults
 from proof.model.faults import Rates
 from proof.simulation import worker_processes
-from tests.e2e.clients import (
-    eventually,
-    left,
-    made_up,
-)
+from tests.e2e.clients import eventually, left, made_up
 from tests.lifetimes import LIFETIME_HOURS
 
 pytestmark = pytest.mark.slow

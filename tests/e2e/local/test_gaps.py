@@ -141,11 +141,7 @@ class Bare:
         known = [each["StackName"] for each in client.describe_stacks()["Stacks"]]
         act = client.update_stack if name in known else client.create_stack
         try:
-            act(
-                StackName=name,
-                TemplateBody=json.dumps(template),
-                Capabilities=["CAPABILITY_IAM"],
-            )
+            act(StackName=name, TemplateBody=json.dumps(template), Capabilities=["CAPABILITY_IAM"])
         except ClientError as error:
             return str(error)
         eventually(lambda: not self.status(name).endswith("_IN_PROGRESS"))

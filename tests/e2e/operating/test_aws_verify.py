@@ -27,8 +27,7 @@ def soon_again(stack: Deployment) -> Iterator[None]:
 
     def set_visibility(queue: names.Queue, seconds: int) -> None:
         sqs.set_queue_attributes(
-            QueueUrl=stack.output(queue.url_output),
-            Attributes={"VisibilityTimeout": str(seconds)},
+            QueueUrl=stack.output(queue.url_output), Attributes={"VisibilityTimeout": str(seconds)}
         )
 
     for queue in (names.PUBLISH, *names.LANES):

@@ -98,10 +98,7 @@ def overdue(stack: Deployment, ref_id: str) -> None:
         TableName=stack.settings().fanouts_table,
         Key={"fanout_id": {"S": ref_id}},
         UpdateExpression="SET changed_at = :then, open_fanout = :key",
-        ExpressionAttributeValues={
-            ":then": {"S": LONG_AGO},
-            ":key": {"S": f"{LONG_AGO}#{ref_id}"},
-        },
+        ExpressionAttributeValues={":then": {"S": LONG_AGO}, ":key": {"S": f"{LONG_AGO}#{ref_id}"}},
     )
 
 

@@ -60,7 +60,5 @@ def deployed(endpoint: aws.LocalEndpoint, template: Path, code: Path) -> Deploym
     made = cloudformation.describe_stack_resources(StackName=STACK)["StackResources"]
     (api,) = (each["PhysicalResourceId"] for each in made if each["ResourceType"] == API_TYPE)
     return Deployment(
-        aws.LOCAL_REGION,
-        endpoint,
-        {**outputs, "ApiUrl": f"{endpoint.url}/_aws/execute-api/{api}"},
+        aws.LOCAL_REGION, endpoint, {**outputs, "ApiUrl": f"{endpoint.url}/_aws/execute-api/{api}"}
     )

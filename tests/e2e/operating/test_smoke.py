@@ -54,10 +54,7 @@ def test_a_stage_that_delivers_nothing_fails_and_is_cleaned_up(
 
 
 def test_with_tokens_of_two_test_users_it_creates_and_deletes_no_user(
-    engine: Home,
-    stack: Deployment,
-    make: Callable[[str], User],
-    monkeypatch: pytest.MonkeyPatch,
+    engine: Home, stack: Deployment, make: Callable[[str], User], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where the pool is protected, or users come from an issuer."""
     publisher, follower = make("publisher"), make("follower")

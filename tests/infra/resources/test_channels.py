@@ -17,9 +17,7 @@ def test_a_stage_that_gives_no_channels_says_nothing_of_them(template: Template)
     assert [trace for trace in TRACES if trace in text] == []
 
 
-def test_plan_is_updated_after_readers_of_channels(
-    shared: Template,
-) -> None:
+def test_plan_is_updated_after_readers_of_channels(shared: Template) -> None:
     assert updated_before(shared) == {
         "api": {"relate"},
         "timeline": set(),

@@ -5,12 +5,7 @@ from pathlib import Path
 
 from fanfold.doctor.recheck import MOMENT_SECONDS
 from fanfold.settings import Settings
-from tests.infra.template import (
-    Template,
-    functions,
-    updated_before,
-    variables,
-)
+from tests.infra.template import Template, functions, updated_before, variables
 
 
 def test_the_doctor_waits_longer_than_any_function_that_uses_edges(template: Template) -> None:

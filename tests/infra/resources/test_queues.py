@@ -2,13 +2,7 @@
 
 from fanfold import names
 from fanfold.budgets import Budget
-from tests.infra.template import (
-    Template,
-    of_type,
-    output_id,
-    resources,
-    setting,
-)
+from tests.infra.template import Template, of_type, output_id, resources, setting
 
 QUEUE, MAPPING = "AWS::SQS::Queue", "AWS::Lambda::EventSourceMapping"
 
@@ -70,10 +64,7 @@ def test_lanes_have_the_workers_and_rates_of_the_stages_budget(
 
 def test_queues_and_the_topic_require_tls(template: Template) -> None:
     refused = set()
-    for kind, reached in (
-        ("AWS::SQS::QueuePolicy", "Queues"),
-        ("AWS::SNS::TopicPolicy", "Topics"),
-    ):
+    for kind, reached in (("AWS::SQS::QueuePolicy", "Queues"), ("AWS::SNS::TopicPolicy", "Topics")):
         for policy in of_type(template, kind).values():
             statements = policy["PolicyDocument"]["Statement"]
             if any(

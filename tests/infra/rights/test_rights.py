@@ -101,9 +101,7 @@ def test_each_grant_that_is_taken_away_is_missed(record: Record, dev: Template) 
             assert missing(needed[module], left), (module, grant)
 
 
-def test_the_head_is_the_only_row_of_publishers_for_pages_and_sweep(
-    shared: Template,
-) -> None:
+def test_the_head_is_the_only_row_of_publishers_for_pages_and_sweep(shared: Template) -> None:
     for module in (names.TIMELINE.name, names.SWEEP.name):
         held = held_by(shared)[module]
         for key, is_head in ((HEAD, True), ("ada", False), ("#all", False)):
@@ -116,9 +114,7 @@ def of_row(action: str, key: str) -> Need:
     return Need(action, rows, ((LEADING_KEYS, (key,)),))
 
 
-def test_the_head_is_the_only_stage_row_among_publishers_that_may_be_updated(
-    dev: Template,
-) -> None:
+def test_the_head_is_the_only_stage_row_among_publishers_that_may_be_updated(dev: Template) -> None:
     updaters = {names.API.name, names.PLAN.name, names.RELATE.name}
     writers_of_head = {names.PLAN.name, names.SWEEP.name}
     for module, held in held_by(dev).items():

@@ -14,11 +14,7 @@ from infra.settings.context import choose
 from infra.settings.stages import DEV, LOCAL, PROD, STAGES, VERIFY, Stage
 
 WATCHED = {"alarm_email": "operators@example.com"}
-ISSUER = {
-    "user_pool": "false",
-    "jwt_issuer": "https://id.example.com",
-    "jwt_audience": "a",
-}
+ISSUER = {"user_pool": "false", "jwt_issuer": "https://id.example.com", "jwt_audience": "a"}
 
 
 def with_context(**context: object) -> Stage:
@@ -64,9 +60,7 @@ def test_prod_may_have_an_issuer_of_ones_own(typed: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("context", [{"stage": "prod"}, {"stage": "dev", "keep_data": "true"}])
-def test_a_stage_that_keeps_its_data_requires_a_receiver_of_alarms(
-    context: dict[str, str],
-) -> None:
+def test_a_stage_that_keeps_its_data_requires_a_receiver_of_alarms(context: dict[str, str]) -> None:
     context = {"user_pool": "true", **context}
     with pytest.raises(
         StageError, match=r"Nobody would hear .*alarm_email=.*alarms_unwatched=true"

@@ -177,9 +177,7 @@ def test_a_retracted_or_expired_post_does_not_go_into_a_channel(system: System, 
 
 
 def test_what_happens_to_a_publisher_is_logged_and_refusals_are_counted(
-    system: System,
-    caplog: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture[str],
+    system: System, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     published(system, FOLLOWERS)
     system.take(order(system))

@@ -16,16 +16,7 @@ from fanfold_cli.commands.dlq import QueueName
 from fanfold_cli.dlq import letters, move_tasks
 from fanfold_cli.dlq.letters import QUEUES
 from tests.commands import FakeLambda, Ran, run
-from tests.service import (
-    ACCOUNT,
-    AT,
-    AT_MS,
-    REGION,
-    VISIBILITY_SECONDS,
-    System,
-    error,
-    settings,
-)
+from tests.service import ACCOUNT, AT, AT_MS, REGION, VISIBILITY_SECONDS, System, error, settings
 
 # moto shows a message again one millisecond after its visibility timeout.
 MOMENT = 0.001

@@ -53,9 +53,7 @@ def can_still_sign_in(known: dict[str, str]) -> bool:
     return True
 
 
-def test_only_the_token_is_printed_and_the_id_goes_to_stderr(
-    known: dict[str, str],
-) -> None:
+def test_only_the_token_is_printed_and_the_id_goes_to_stderr(known: dict[str, str]) -> None:
     ran = token(known, "--user", "alice")
     assert (ran.exit_code, ran.stdout.count("."), len(ran.stdout.split())) == (0, 2, 1)
     again = token(known, "--user", "alice", "--json")

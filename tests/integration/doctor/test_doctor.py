@@ -750,9 +750,7 @@ def test_an_edge_that_its_user_has_ended_is_deleted_without_a_question(
     assert list(folder.iterdir()) == []
 
 
-def test_a_user_at_the_limit_keeps_no_other_follow_from_being_put_back(
-    tables: Tables,
-) -> None:
+def test_a_user_at_the_limit_keeps_no_other_follow_from_being_put_back(tables: Tables) -> None:
     """The repair has lowered no count, and putting back raises it again."""
     users = ["amy", "bob", "cid"]
     orphans(tables, *users)

@@ -37,11 +37,7 @@ def test_an_accepted_post_is_stored_with_an_open_ledger_row_and_a_command_to_pla
     assert ledger.state == "queued"
     assert system.open_fanouts() == [POST]
     (record,) = system.receive("Publish")
-    assert json.loads(record["body"]) == {
-        "version": 1,
-        "type": "fanout.plan",
-        "fanout_id": POST,
-    }
+    assert json.loads(record["body"]) == {"version": 1, "type": "fanout.plan", "fanout_id": POST}
     assert record["attributes"]["MessageGroupId"] == "ada"
 
 

@@ -42,9 +42,7 @@ def open_to_users(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """Deploy the API with another switch."""
     here = system.door("api").followers
     monkeypatch.setattr(
-        system.door("api"),
-        "followers",
-        type(here)(here.edges_table, here.publishers, names.USERS),
+        system.door("api"), "followers", type(here)(here.edges_table, here.publishers, names.USERS)
     )
 
 

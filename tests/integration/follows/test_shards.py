@@ -12,12 +12,7 @@ import pytest
 
 from fanfold import clock, names
 from fanfold.follows.levels import LEVEL_SECONDS
-from fanfold.follows.sharding import (
-    HOT_KEY_RANGE,
-    MAX_HISTORY,
-    Growth,
-    raised,
-)
+from fanfold.follows.sharding import HOT_KEY_RANGE, MAX_HISTORY, Growth, raised
 from functions import _wiring, plan
 from tests.service import AT_MS, System, error
 

@@ -24,16 +24,7 @@ from fanfold.rates import Rate
 from fanfold.sweep.open_fanouts import MEMORY_ID
 from proof.model.sqs.messages import Message
 from proof.simulation.actors import on_call
-from proof.simulation.checks import (
-    alarms,
-    edits,
-    entries,
-    follows,
-    ledger,
-    posts,
-    rows,
-    work,
-)
+from proof.simulation.checks import alarms, edits, entries, follows, ledger, posts, rows, work
 from proof.simulation.checks.evidence import Evidence
 from proof.simulation.clients import requests
 from proof.simulation.clients.history import Operation

@@ -197,11 +197,7 @@ LOG_SPOILINGS = [
         a_line_of_somebody_who_does_not_follow,
         "and does not follow them",
     ),
-    (
-        weeks.nobody_is_shown_whom_they_do_not_follow,
-        somebody_muted,
-        "and has muted them",
-    ),
+    (weeks.nobody_is_shown_whom_they_do_not_follow, somebody_muted, "and has muted them"),
     (weeks.follows_stay_as_they_were_asked_for, a_follow_that_nobody_asked_for, "was asked for"),
     (weeks.mutes_stay_as_they_were_asked_for, a_mute_that_nobody_asked_for, "was asked for"),
     (weeks.deliveries_end_as_they_must, spoiled_row(state="delivering"), "nothing is in its way"),

@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
-from botocore.exceptions import (
-    ReadTimeoutError,
-)
+from botocore.exceptions import ReadTimeoutError
 from botocore.retries.standard import RetryContext, StandardRetryConditions
 
 from fanfold import names

@@ -31,9 +31,7 @@ def may(
 
 
 @pytest.mark.parametrize("sender_id", [NEWS, f"{NEWS}:any-session"])
-def test_a_role_acts_only_for_the_ids_of_its_rule_in_any_session(
-    sender_id: str,
-) -> None:
+def test_a_role_acts_only_for_the_ids_of_its_rule_in_any_session(sender_id: str) -> None:
     assert all(may(sender_id, each) for each in ("news-", "news-1", "tv"))
     others = ("news", "tv2", "t", "News-1", "shop", "xnews-1")
     assert not any(may(sender_id, each) for each in others)
@@ -47,9 +45,7 @@ def test_a_sender_without_a_rule_acts_for_nobody(sender_id: str) -> None:
 
 
 @pytest.mark.parametrize("ref_id", DOORS_OWN, ids=["of a key", "at random"])
-def test_no_sender_may_use_ids_of_the_api_unless_its_rule_allows_it(
-    ref_id: str,
-) -> None:
+def test_no_sender_may_use_ids_of_the_api_unless_its_rule_allows_it(ref_id: str) -> None:
     """Or whoever knows a user's key, which is no secret, takes the id of the post beforehand."""
     assert not may(NEWS, "news-1", takes=ref_id)
     assert not may(SHOP, "shop", takes=ref_id)

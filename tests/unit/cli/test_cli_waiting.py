@@ -60,8 +60,7 @@ def test_a_long_wait_is_one_line_on_stderr_if_nobody_has_said_it(
 
 
 def test_only_the_outer_of_two_nested_waits_is_announced(
-    clock: Clock,
-    capsys: pytest.CaptureFixture[str],
+    clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with progress.waiting_for("the whole journey"):
         waiting(clock)

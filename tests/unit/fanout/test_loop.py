@@ -146,10 +146,7 @@ def test_deliveries_take_turns() -> None:
     """A post with few followers does not wait behind one with many."""
     table, pace = Table(), Pace(1e6, burst=10_000)
     few, many = delivery(25, pace), delivery(2_000, pace)
-    assert joining_late(Loop(table, join_seconds=0.01), table, many, few) == (
-        Done(2_000),
-        Done(25),
-    )
+    assert joining_late(Loop(table, join_seconds=0.01), table, many, few) == (Done(2_000), Done(25))
     assert table.batches.index(entry("late").sort_key) <= CONNECTIONS + 1
     assert len(table.leaders) == 1
 

@@ -16,13 +16,7 @@ from fanfold.fanout.deliver import Outcome
 from fanfold.fanout.lookup import Found
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
-from fanfold.fanout.row import (
-    DELIVERING,
-    QUEUED,
-    STALLED,
-    VOID,
-    VOID_MS,
-)
+from fanfold.fanout.row import DELIVERING, QUEUED, STALLED, VOID, VOID_MS
 from fanfold.fanout.worker_steps import Delivery, Done, Failed, HandBack
 from fanfold.follows import follower_estimate, ring
 from fanfold.follows.edges_table import EdgesTable
@@ -254,8 +248,7 @@ def test_of_plans_for_a_question_of_a_clock_ahead_the_one_that_was_made_is_sent(
 
 
 @pytest.mark.parametrize(
-    ("state", "redelivered"),
-    [(DELIVERING, False), (STALLED, False), (STALLED, True)],
+    ("state", "redelivered"), [(DELIVERING, False), (STALLED, False), (STALLED, True)]
 )
 def test_a_planned_fanout_is_left_alone(state: str, redelivered: bool) -> None:
     worker = planner(5)

@@ -156,13 +156,7 @@ def test_a_fault_of_the_count_is_not_hidden(
 
 
 @pytest.mark.parametrize(
-    ("wait_ms", "said"),
-    [
-        (1, "1 s"),
-        (119_999, "120 s"),
-        (120_000, "2 min"),
-        (86_400_001, "25 h"),
-    ],
+    ("wait_ms", "said"), [(1, "1 s"), (119_999, "120 s"), (120_000, "2 min"), (86_400_001, "25 h")]
 )
 def test_a_wait_is_told_in_words_and_never_shorter_than_it_is(wait_ms: int, said: str) -> None:
     assert spoken(wait_ms) == said

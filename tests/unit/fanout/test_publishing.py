@@ -10,19 +10,8 @@ from unittest.mock import patch
 import pytest
 
 from fanfold import clock, times
-from fanfold.errors import (
-    KeyReused,
-    PostRetracted,
-    TryLater,
-    Unsent,
-)
-from fanfold.fanout.publishing.publish import (
-    JOINED_MS,
-    SILENT_MS,
-    NewPost,
-    Published,
-    Publishing,
-)
+from fanfold.errors import KeyReused, PostRetracted, TryLater, Unsent
+from fanfold.fanout.publishing.publish import JOINED_MS, SILENT_MS, NewPost, Published, Publishing
 from fanfold.fanout.row import QUEUED, VOID, VOID_MS
 from fanfold.names import FANOUTS, POSTS
 from fanfold.timeline.posts import OUTLIVES_SECONDS, Posts

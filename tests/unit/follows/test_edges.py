@@ -259,11 +259,7 @@ def test_a_container_grows_a_publisher_if_it_is_throttled_again_after_a_random_w
 
 
 @pytest.mark.parametrize(
-    "errors",
-    [
-        [Answered(THROTTLED, "TableWriteAccountLimitExceeded", HOT_KEY_RANGE)],
-        [COLD, HOT],
-    ],
+    "errors", [[Answered(THROTTLED, "TableWriteAccountLimitExceeded", HOT_KEY_RANGE)], [COLD, HOT]]
 )
 def test_another_throttle_does_not_hide_that_of_a_hot_key_range(
     world: World, errors: list[Exception]

@@ -65,11 +65,7 @@ def stored(clock: Clock) -> PublishersTable:
 
 def test_a_publisher_without_a_row_grows_to_two_shards() -> None:
     assert grow(rated(1_000)) == replace(
-        rated(1_000),
-        level=1,
-        version=1,
-        last_updated=NOW,
-        history=(Growth(1, NOW, 1_000),),
+        rated(1_000), level=1, version=1, last_updated=NOW, history=(Growth(1, NOW, 1_000),)
     )
 
 
@@ -135,9 +131,7 @@ def test_a_rate_is_never_negative_and_never_more_than_was_counted(
 
 
 @given(st.lists(st.tuples(st.integers(0, 2 * WINDOW_MS), st.integers(1, 256)), max_size=40))
-def test_counted_follows_are_the_rate_of_the_last_windows(
-    counted: list[tuple[int, int]],
-) -> None:
+def test_counted_follows_are_the_rate_of_the_last_windows(counted: list[tuple[int, int]]) -> None:
     clock = Clock()
     publishers = stored(clock)
     by_window: Counter[int] = Counter()
@@ -199,9 +193,7 @@ def test_the_static_level_is_told_once_it_is_set_and_never_beyond_the_highest() 
         assert publishers.static_level() == told
 
 
-def test_a_level_that_others_keep_changing_is_raised_later(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_level_that_others_keep_changing_is_raised_later(monkeypatch: pytest.MonkeyPatch) -> None:
     publishers = stored(Clock())
     monkeypatch.setattr(PublishersTable, "update", lambda *_, **__: False)
     with pytest.raises(TryLater, match="level of 'ada' changed too often"):

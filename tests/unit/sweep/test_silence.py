@@ -8,15 +8,7 @@ import pytest
 
 from fanfold import times
 from fanfold.aws.queues import MAX_BATCH
-from fanfold.fanout.row import (
-    ABANDONED,
-    COMPLETE,
-    DELIVERING,
-    EXPIRED,
-    QUEUED,
-    STALLED,
-    Fanout,
-)
+from fanfold.fanout.row import ABANDONED, COMPLETE, DELIVERING, EXPIRED, QUEUED, STALLED, Fanout
 from fanfold.names import BULK, DELIVER, EXPRESS, PLAN, SWEEP
 from fanfold.sweep import silence
 from fanfold.sweep.silence import MAX_ASKS, MAX_ROUNDS, Remedy, orders_for, remedy_for
@@ -162,12 +154,7 @@ def test_everything_is_sent_again_once_the_question_has_come_out(
     quiet: float, asked: float, came_out: float, sent: float, rounds: int, what: Remedy
 ) -> None:
     fanout = row(
-        quiet,
-        asked_at=ago(asked),
-        came_out=ago(came_out),
-        sent_at=ago(sent),
-        rounds=rounds,
-        asks=1,
+        quiet, asked_at=ago(asked), came_out=ago(came_out), sent_at=ago(sent), rounds=rounds, asks=1
     )
     assert due(fanout) is what
 

@@ -127,9 +127,7 @@ def test_a_post_that_expires_during_the_lookup_is_read_again() -> None:
 
 
 @pytest.mark.parametrize("partial", [STEP.attempts - 1, STEP.attempts])
-def test_only_unprocessed_posts_are_asked_for_again_and_not_taken_for_deleted(
-    partial: int,
-) -> None:
+def test_only_unprocessed_posts_are_asked_for_again_and_not_taken_for_deleted(partial: int) -> None:
     posts = Posts({name: post(name) for name in "ab"}, partial)
     cached = hydration(posts)
     with pytest.raises(TryLater) if partial == STEP.attempts else nullcontext():

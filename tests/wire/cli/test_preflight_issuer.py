@@ -80,11 +80,7 @@ def test_a_sound_issuer_passes_and_a_slash_at_the_end_is_none_of_its_documents(
             )
         ),
         ({"issuer": "{}/"}, None, "{0}{1} says that the issuer is '{0}/', and jwt_issuer is '{0}'"),
-        (
-            {"issuer": "https://elsewhere.example"},
-            None,
-            "is 'https://elsewhere.example', and",
-        ),
+        ({"issuer": "https://elsewhere.example"}, None, "is 'https://elsewhere.example', and"),
         ({"jwks_uri": None}, None, "names no https address"),
         ({"jwks_uri": "http://127.0.0.1/keys"}, None, "names no https address"),
     ],

@@ -8,15 +8,7 @@ import pytest
 
 from fanfold_cli.console import rings
 from fanfold_cli.console.views import CELLS, Ring
-from fanfold_cli.run.verdict import (
-    DOUBLED,
-    EXTRA,
-    MISCOUNTED,
-    MISSING,
-    REPEATED,
-    UNKNOWN,
-    Verdict,
-)
+from fanfold_cli.run.verdict import DOUBLED, EXTRA, MISCOUNTED, MISSING, REPEATED, UNKNOWN, Verdict
 from proof.hurt import counting
 from proof.hurt.meter import Meter, cell_of
 from proof.model.endpoint import Answer, Request

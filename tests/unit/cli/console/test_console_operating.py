@@ -129,9 +129,7 @@ def test_a_question_that_another_one_has_replaced_runs_nothing(shell: Shell) -> 
     assert shell.ran == [words]
 
 
-def test_an_unknown_or_closed_question_runs_nothing(
-    shell: Shell,
-) -> None:
+def test_an_unknown_or_closed_question_runs_nothing(shell: Shell) -> None:
     one = operator(shell)
     for number in (0, 1, 2, "1", None, True):
         with pytest.raises(ExpectedError, match="Nothing was run"):

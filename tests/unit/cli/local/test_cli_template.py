@@ -62,8 +62,7 @@ def function(**variables: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("now", "days"),
-    [(("7",), 60), (("7", "59"), 60), (("7", "60"), 0), (("60",), 0), (("90",), 0)],
+    ("now", "days"), [(("7",), 60), (("7", "59"), 60), (("7", "60"), 0), (("60",), 0), (("90",), 0)]
 )
 def test_a_deploy_that_forgets_how_long_entries_have_lived_is_found(
     now: tuple[str, ...], days: int
