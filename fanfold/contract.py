@@ -170,7 +170,7 @@ FANOUT_PLAN: Final = "fanout.plan"
 SEGMENT_DELIVER: Final = "segment.deliver"
 RELATION_BACKFILL: Final = "relation.backfill"
 RELATION_SETTLE: Final = "relation.settle"
-ORDERS: Final = (FANOUT_PLAN, SEGMENT_DELIVER, RELATION_BACKFILL, RELATION_SETTLE)
+COMMANDS: Final = (FANOUT_PLAN, SEGMENT_DELIVER, RELATION_BACKFILL, RELATION_SETTLE)
 
 # States of a delivery. Clients ignore those that they do not know.
 STATES: Final = ("queued", "delivering", "complete", "stalled", "expired", "abandoned")

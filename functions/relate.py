@@ -30,7 +30,7 @@ heads = _wiring.known_head(stores)
 following = Following.of(settings, names.API, stores.follows(heads), _wiring.edges(settings), sqs)
 backfilling = _wiring.backfilling(stores, heads)
 SOURCES = sources(settings, sqs, names.RELATION)
-ORDERS = _clients.threads(names.RELATION.batch_size)
+COMMANDS = _clients.threads(names.RELATION.batch_size)
 # Kept between invocations. Without a burst: many workers begin at once, and must keep to their
 # share together.
 PACES = {
@@ -62,10 +62,10 @@ def _read(body: str) -> BackfillRelation | ReconcileRelation:
 
 def _turn(command: BackfillRelation | ReconcileRelation) -> str:
     """What commands of a batch contend for: backfills write to one user's timeline."""
-    return command.user_id if isinstance(command, BackfillRelation) else _order(command)
+    return command.user_id if isinstance(command, BackfillRelation) else _command(command)
 
 
-def _order(command: BackfillRelation | ReconcileRelation) -> str:
+def _command(command: BackfillRelation | ReconcileRelation) -> str:
     """What a command asks for: carrying it out once serves all copies before it."""
     return f"{command.type}#{command.user_id}#{command.publisher_id}"
 
@@ -73,5 +73,5 @@ def _order(command: BackfillRelation | ReconcileRelation) -> str:
 @logger.inject_lambda_context(log_event=False)  # whatever the environment says
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     return work(
-        event, context, _read, take, sources=SOURCES, threads=ORDERS, in_turn=_turn, once=_order
+        event, context, _read, take, sources=SOURCES, threads=COMMANDS, in_turn=_turn, once=_command
     )

@@ -12,7 +12,7 @@ _BLOCK = re.compile(r"```(sh|json)\n(.*?)```", re.DOTALL)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _RANDOM_ID = re.compile(r"[0-9a-f]{32}")
 # A cursor; shorter than 20 characters, it would be that of a known name.
-_CURSOR = re.compile(r"2[\w-]{20,}")
+_CURSOR = re.compile(r"3[\w-]{20,}")
 
 
 class Example(NamedTuple):

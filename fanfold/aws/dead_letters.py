@@ -36,7 +36,7 @@ TOO_OLD_MARGIN_MS = 60 * 60 * 1000
 MAX_REPORTED = 1_000
 
 _DAY_MS = 24 * 60 * 60 * 1000
-_TYPES = (*contract.EVENTS, *contract.ORDERS)
+_TYPES = (*contract.EVENTS, *contract.COMMANDS)
 
 
 @dataclass(frozen=True, kw_only=True)

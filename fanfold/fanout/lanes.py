@@ -44,10 +44,10 @@ class Lanes:
 
         The largest fan-out takes 52 batches; `threads` send them in parallel.
         """
-        self.of_fanout(fanout).send(*orders(fanout), threads=threads)
+        self.of_fanout(fanout).send(*commands(fanout), threads=threads)
 
 
-def orders(fanout: Fanout) -> Iterator[Message]:
+def commands(fanout: Fanout) -> Iterator[Message]:
     """The command for each pending segment, in ring order, from its stored position."""
     for segment in sorted(fanout.pending):
         command = DeliverSegment(

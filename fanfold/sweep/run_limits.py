@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from fanfold.fanout.row import Fanout
-from fanfold.sweep.silence import Remedy, orders_for
+from fanfold.sweep.silence import Remedy, commands_for
 
 # Rows read in one run: 10,000 read units, and about 3 s of one vCPU in boto3.
 MAX_ROWS = 10_000
@@ -13,8 +13,8 @@ MAX_STALLED = 1_000
 # Messages of one run, so that it ends within its minute and the workers keep up: each is an update
 # and a tenth of a call to SQS. So 10,000 lost commands of either kind are sent again within ten
 # minutes, seven of which are the silence of a lane.
-MAX_PLAN_ORDERS = 5_000
-MAX_SEGMENT_ORDERS = 4_000
+MAX_PLAN_COMMANDS = 5_000
+MAX_SEGMENT_COMMANDS = 4_000
 
 
 class Key(NamedTuple):
@@ -45,13 +45,13 @@ def within_caps(due: Sequence[Due]) -> list[Due]:
     The fan-outs with the fewest pending segments go first. The last one may exceed the cap;
     otherwise the largest would never have its turn.
     """
-    ends = [each for each in due if each[0] is not Remedy.NOTHING and not orders_for(*each)]
+    ends = [each for each in due if each[0] is not Remedy.NOTHING and not commands_for(*each)]
     plans = [each for each in due if each[0] is Remedy.ASK_PLAN]
     lanes = [each for each in due if each[0] in (Remedy.ASK, Remedy.ROUND)]
     taken, sent = [], 0
     for each in sorted(lanes, key=lambda each: len(each[1].pending)):
-        if sent >= MAX_SEGMENT_ORDERS:
+        if sent >= MAX_SEGMENT_COMMANDS:
             break
         taken.append(each)
-        sent += orders_for(*each)
-    return [*ends, *plans[:MAX_PLAN_ORDERS], *taken]
+        sent += commands_for(*each)
+    return [*ends, *plans[:MAX_PLAN_COMMANDS], *taken]

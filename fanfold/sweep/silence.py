@@ -75,7 +75,7 @@ def _question(ask: Remedy, row: Fanout, quiet: float, now_ms: int, silence_secon
     return ask if row.asks < MAX_ASKS else Remedy.STALL
 
 
-def orders_for(remedy: Remedy, row: Fanout) -> int:
+def commands_for(remedy: Remedy, row: Fanout) -> int:
     """How many messages the remedy sends."""
     match remedy:
         case Remedy.ASK_PLAN:

@@ -14,7 +14,7 @@ from fanfold.aws.items import MAX_KEYS, Item
 from fanfold.aws.queues import MAX_BATCH, WorkQueue
 from fanfold.aws.retries import AT_A_TIME, for_each
 from fanfold.errors import TryLater
-from fanfold.fanout.lanes import Lanes, orders
+from fanfold.fanout.lanes import Lanes, commands
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout, from_item
 from fanfold.messages import Message, PlanFanout
@@ -143,7 +143,7 @@ class Sweeping:
         opposite order, runs that die there would go on sending without bound.
         """
         done = [due for due in self._each(self._noted, step, errors) if due]
-        for queue, messages in self._orders(done):
+        for queue, messages in self._commands(done):
             send = partial(_send, queue)
             for _ in self._each(send, _cut(messages, MAX_BATCH), errors):
                 pass
@@ -168,7 +168,7 @@ class Sweeping:
                 is_done = self.fanouts.note_question(row, now_ms=now_ms)
         return due if is_done else None
 
-    def _orders(self, done: Sequence[Due]) -> Iterator[tuple[WorkQueue, list[Message]]]:
+    def _commands(self, done: Sequence[Due]) -> Iterator[tuple[WorkQueue, list[Message]]]:
         """The messages of many fan-outs, by queue; each keeps the group of its fan-out."""
         plan: list[Message] = []
         express: list[Message] = []
@@ -180,9 +180,9 @@ class Sweeping:
                     command = PlanFanout(fanout_id=row.fanout_id)
                     plan.append(command.message(group=row.publisher_id))
                 case Remedy.ASK:
-                    lane += islice(orders(row), QUESTION_SEGMENTS)
+                    lane += islice(commands(row), QUESTION_SEGMENTS)
                 case Remedy.ROUND:
-                    lane += orders(row)
+                    lane += commands(row)
                 case _:
                     pass
         yield self.publish_queue, plan

@@ -13,8 +13,8 @@ WRITES = 5
 READS = 7
 # An item of the outbox takes about 160 bytes with ids of 36 characters.
 POSTS_PER_READ = 25
-# A follow sends RELATE two orders: to backfill, and to settle.
-ORDERS = 2
+# A follow sends RELATE two commands: to backfill, and to settle.
+COMMANDS = 2
 # Orders a second of one of its workers. Each takes 4 to 6 ms of CPU, as measured here and not on
 # Lambda, and 512 MB have 0.29 vCPU: enough for 50 to 70.
 ORDERS_PER_WORKER = 50
@@ -49,7 +49,7 @@ class Rush:
     def of(cls, follow: FirstFollow, relation: LaneBudget) -> "Rush":
         return cls(
             relation.most / follow.posts if follow.posts else math.inf,
-            relation.max_concurrency * ORDERS_PER_WORKER / ORDERS,
+            relation.max_concurrency * ORDERS_PER_WORKER / COMMANDS,
         )
 
     @property

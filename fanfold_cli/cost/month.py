@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, WRITER_MEMORY_MB, Budget
 from fanfold.names import LIBCURL
-from fanfold_cli.cost.follow import ORDERS, ORDERS_PER_WORKER, FirstFollow
+from fanfold_cli.cost.follow import COMMANDS, ORDERS_PER_WORKER, FirstFollow
 from fanfold_cli.cost.prices import (
     DOLLARS_PER_ALARM_METRIC_MONTH,
     DOLLARS_PER_GB_OUT,
@@ -104,10 +104,10 @@ def of(service: Traffic) -> Month:
     follows = service.new_follows_per_day * DAYS
     entries = service.posts_per_day * RETENTION_DAYS * service.mean_followers
     requests = posts + pages + follows
-    gb_seconds = requests * REQUEST_SECONDS + follows * ORDERS / ORDERS_PER_WORKER
+    gb_seconds = requests * REQUEST_SECONDS + follows * COMMANDS / ORDERS_PER_WORKER
     gb_seconds = gb_seconds * memory_mb / MB_PER_GB + SWEEP_GB_SECONDS * MINUTES
-    runs = requests + ORDERS * follows + MINUTES
-    messages = posts * (1 + publish.orders) + ORDERS * follows
+    runs = requests + COMMANDS * follows + MINUTES
+    messages = posts * (1 + publish.orders) + COMMANDS * follows
     stored = (
         entries * ENTRY_BYTES
         + service.posts_per_day * (RETENTION_DAYS + 14) * POST_BYTES

@@ -22,7 +22,7 @@ from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import ExpectedError, ask, counted, failing_with, interrupted_with, say
 
 # What dropping a letter means, by its kind.
-ORDER = "nothing is lost: SWEEP resends what is pending, or `fanfold fanout abandon` ends it"
+PENDING = "nothing is lost: SWEEP resends what is pending, or `fanfold fanout abandon` ends it"
 BACKFILL = "a follower may miss posts from before the follow"
 SETTLE = "then run `fanfold doctor --publisher PUBLISHER`: edges may differ from the follow"
 LOST = "a request that was accepted is lost for good"
@@ -120,14 +120,14 @@ def _say_what_it_means(letters: list[DeadLetter]) -> None:
 
 
 def _meaning(letter: DeadLetter) -> str:
-    if letter.kind == CONTRACT and letter.type in (*contract.ORDERS, *contract.EVENTS):
+    if letter.kind == CONTRACT and letter.type in (*contract.COMMANDS, *contract.EVENTS):
         return BROKEN
     if letter.type == contract.RELATION_BACKFILL:
         return BACKFILL
     if letter.type == contract.RELATION_SETTLE:
         return SETTLE
-    if letter.type in contract.ORDERS:
-        return ORDER
+    if letter.type in contract.COMMANDS:
+        return PENDING
     return LOST if letter.type in contract.EVENTS else UNKNOWN
 
 

@@ -82,7 +82,7 @@ bodies = st.one_of(
 # By a field's name, whatever message or request it is in.
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "version": st.sampled_from([1, 1, 1, 1, 2, 0, True, "1", 1.0, None]),
-    "type": st.sampled_from([*contract.EVENTS, *contract.ORDERS, "post.exploded", None, 1]),
+    "type": st.sampled_from([*contract.EVENTS, *contract.COMMANDS, "post.exploded", None, 1]),
     "publisher_id": ids,
     "user_id": ids,
     "ref_id": ids,
@@ -270,7 +270,7 @@ def _is_taken(text: str) -> bool:
 
 def queue_messages(queue: str) -> st.SearchStrategy[Json]:
     """Messages of a queue, as arguments of `Doors.send`."""
-    contents = _spoilt(_events(TYPES[queue])) | _events((*contract.EVENTS, *contract.ORDERS))
+    contents = _spoilt(_events(TYPES[queue])) | _events((*contract.EVENTS, *contract.COMMANDS))
     carried = st.dictionaries(
         st.sampled_from(["first_sent_at", "first_message_id", "first_senders", "reason", "other"]),
         st.one_of(

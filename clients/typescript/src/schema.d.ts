@@ -1172,7 +1172,7 @@ export interface operations {
                      *         }
                      *       ],
                      *       "count": 51,
-                     *       "next": "2YWxpY2UKCg"
+                     *       "next": "3YWxpY2UKCg"
                      *     }
                      */
                     "application/json": components["schemas"]["FollowingPage"];
@@ -1278,7 +1278,7 @@ export interface operations {
                      *           "publisher_id": "alice"
                      *         }
                      *       ],
-                     *       "next": "2YWxpY2UKCg"
+                     *       "next": "3YWxpY2UKCg"
                      *     }
                      */
                     "application/json": components["schemas"]["MutedPage"];
@@ -1341,8 +1341,8 @@ export interface operations {
                      *           }
                      *         }
                      *       ],
-                     *       "next": "2MjAyNi0xMS0yMFQxODowMDowMC4xMjNaIzBiNmY4YTRjNWQxZTRmM2E5YjdjMmQ4ZTZmMGExYjJjCgo",
-                     *       "previous": "2MjAyNi0xMS0yMFQxODowMDowMC4xMjNaIzBiNmY4YTRjNWQxZTRmM2E5YjdjMmQ4ZTZmMGExYjJjCjIwMjYtMTAtMjFUMTg6MDA6MDAuMDAwWgoTIw",
+                     *       "next": "3MjAyNi0xMS0yMFQxODowMDowMC4xMjNaIzBiNmY4YTRjNWQxZTRmM2E5YjdjMmQ4ZTZmMGExYjJjCgo",
+                     *       "previous": "3MjAyNi0xMS0yMFQxODowMDowMC4xMjNaIzBiNmY4YTRjNWQxZTRmM2E5YjdjMmQ4ZTZmMGExYjJjCjIwMjYtMTAtMjFUMTg6MDA6MDAuMDAwWgrWYDs",
                      *       "more": true,
                      *       "partial": true
                      *     }
@@ -1523,8 +1523,8 @@ export interface operations {
                      *           }
                      *         }
                      *       ],
-                     *       "next": "2MjAyNi0xMS0yMFQxODowMDowMC4xMjNaIzBiNmY4YTRjNWQxZTRmM2E5YjdjMmQ4ZTZmMGExYjJjCgo",
-                     *       "previous": "2MjAyNi0xMS0yMFQxODowMDowMC4xMjNaIzBiNmY4YTRjNWQxZTRmM2E5YjdjMmQ4ZTZmMGExYjJjCjIwMjYtMTAtMjFUMTg6MDA6MDAuMDAwWgoTIw",
+                     *       "next": "3MjAyNi0xMS0yMFQxODowMDowMC4xMjNaIzBiNmY4YTRjNWQxZTRmM2E5YjdjMmQ4ZTZmMGExYjJjCgo",
+                     *       "previous": "3MjAyNi0xMS0yMFQxODowMDowMC4xMjNaIzBiNmY4YTRjNWQxZTRmM2E5YjdjMmQ4ZTZmMGExYjJjCjIwMjYtMTAtMjFUMTg6MDA6MDAuMDAwWgrWYDs",
                      *       "more": true,
                      *       "partial": true
                      *     }
@@ -1575,7 +1575,7 @@ export interface operations {
                      *           "user_id": "bob"
                      *         }
                      *       ],
-                     *       "next": "2NzRmMzJiMmJiOTY2YTQ5MiNib2IKCg"
+                     *       "next": "3NzRmMzJiMmJiOTY2YTQ5MiNib2IKCg"
                      *     }
                      */
                     "application/json": components["schemas"]["FollowersPage"];

@@ -302,8 +302,8 @@ def installed() -> Iterator[None]:
         (silence, "QUESTION_SEGMENTS", 2),
         (sweep, "QUESTION_SEGMENTS", 2),
         (run_limits, "MAX_ROWS", 3),
-        (run_limits, "MAX_PLAN_ORDERS", 2),
-        (run_limits, "MAX_SEGMENT_ORDERS", 3),
+        (run_limits, "MAX_PLAN_COMMANDS", 2),
+        (run_limits, "MAX_SEGMENT_COMMANDS", 3),
         # Each run has its own.
         (follower_estimate, "SAMPLE_EDGES", follower_estimate.SAMPLE_EDGES),
         (plan, "ONE_HOP_SECONDS", plan.ONE_HOP_SECONDS),

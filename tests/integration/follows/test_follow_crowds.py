@@ -178,5 +178,5 @@ def test_a_message_to_follow_a_celebrity_is_left_to_relate(system: System, crowd
 
 
 def test_both_functions_have_a_thread_for_each_message_of_a_batch() -> None:
-    for door, queue in ((plan.MESSAGES, names.PUBLISH), (relate.ORDERS, names.RELATION)):
+    for door, queue in ((plan.MESSAGES, names.PUBLISH), (relate.COMMANDS, names.RELATION)):
         assert getattr(door, "_max_workers") == queue.batch_size  # noqa: B009

@@ -33,7 +33,7 @@ def test_a_process_that_is_killed_ends_the_command_and_the_seeds_under_way_are_n
     monkeypatch.setattr(sys, "argv", [*command, "--keep", str(tmp_path)])
     assert simulation.main() == 1
     said = capsys.readouterr().err
-    named = said.partition("under way: ")[2].partition(".")[0]
+    named = said.partition("these seeds ran: ")[2].partition(".")[0]
     assert "17" in named.split(", ")
     assert len(named.split(", ")) <= 3
     assert list(tmp_path.iterdir()), "what is done is kept"

@@ -12,7 +12,7 @@ RECORDS = [record for event in EVENTS.values() for record in event.get("Records"
 
 def test_every_kind_of_message_has_an_event() -> None:
     kinds = {json.loads(record["body"])["type"] for record in RECORDS if record["body"][0] == "{"}
-    assert kinds - {"post.liked"} == {*contract.EVENTS, *contract.ORDERS}
+    assert kinds - {"post.liked"} == {*contract.EVENTS, *contract.COMMANDS}
 
 
 def test_every_event_has_a_trigger_of_ours() -> None:

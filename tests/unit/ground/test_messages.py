@@ -20,7 +20,7 @@ from fanfold.messages import (
     parse,
 )
 
-ORDERS: list[Command] = [
+COMMANDS: list[Command] = [
     PlanFanout(fanout_id="post-1"),
     DeliverSegment(fanout_id="p" * 128, segment=3, segments=4, position="8" * 16, hops=2),
     BackfillRelation(user_id="bob", publisher_id="ada"),
@@ -28,7 +28,7 @@ ORDERS: list[Command] = [
 ]
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.type)
+@pytest.mark.parametrize("order", COMMANDS, ids=lambda order: order.type)
 def test_a_command_is_read_as_it_was_sent(order: Command) -> None:
     message = order.message(group="ada", delay_seconds=7)
     assert (message.group, message.delay_seconds) == ("ada", 7)
@@ -40,7 +40,7 @@ def test_a_command_is_read_as_it_was_sent(order: Command) -> None:
     assert all(isinstance(value, str | int) for value in content.values())
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.type)
+@pytest.mark.parametrize("order", COMMANDS, ids=lambda order: order.type)
 def test_a_command_with_missing_or_unknown_fields_is_refused(order: Command) -> None:
     content = dict(order.message(group="ada").content)
     for name in [name for name in content if name not in ("version", "type")]:
@@ -54,7 +54,7 @@ def test_a_command_with_missing_or_unknown_fields_is_refused(order: Command) -> 
 @pytest.mark.parametrize("value", [None, True, -1, 1.0, "1", [], {}])
 @pytest.mark.parametrize("name", ["segment", "segments", "hops"])
 def test_a_number_must_be_a_whole_number_of_0_or_more(name: str, value: Any) -> None:
-    content = {**ORDERS[1].message(group="ada").content, name: value}
+    content = {**COMMANDS[1].message(group="ada").content, name: value}
     with pytest.raises(BadInput, match=f"'{name}' is not a whole number"):
         DeliverSegment.from_content(content)
 
@@ -62,12 +62,12 @@ def test_a_number_must_be_a_whole_number_of_0_or_more(name: str, value: Any) -> 
 @pytest.mark.parametrize("value", [None, True, 1, [], {}])
 @pytest.mark.parametrize("name", ["fanout_id", "position"])
 def test_a_text_must_be_a_string(name: str, value: Any) -> None:
-    content = {**ORDERS[1].message(group="ada").content, name: value}
+    content = {**COMMANDS[1].message(group="ada").content, name: value}
     with pytest.raises(BadInput, match=f"'{name}' is not a string"):
         DeliverSegment.from_content(content)
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.type)
+@pytest.mark.parametrize("order", COMMANDS, ids=lambda order: order.type)
 def test_a_command_of_another_type_is_refused_with_the_expected_type(order: Command) -> None:
     content = {**order.message(group="ada").content, "type": "post.published"}
     with pytest.raises(BadInput, match=order.type):

@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[3]
 # Lines of Python, with blank ones and comments. A bound only comes down; 26,500, 25,000 and
 # 40,000 are the next.
 BOUNDS = {
-    "the product": (("fanfold", "functions", "infra", "fanfold_cli", "fanfold_client"), 31_220),
-    "the proof": (("proof", "tools"), 28_780),
+    "the product": (("fanfold", "functions", "infra", "fanfold_cli", "fanfold_client"), 30_970),
+    "the proof": (("proof", "tools"), 28_720),
     "the tests": (("tests",), 47_520),
 }
 

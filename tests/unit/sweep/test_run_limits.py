@@ -55,14 +55,14 @@ def test_what_needs_no_message_is_always_done() -> None:
     ends: list[Due] = [
         (what, fanout(pending=4096)) for what in (Remedy.STALL, Remedy.COMPLETE, Remedy.EXPIRE)
     ]
-    asks: list[Due] = [(Remedy.ASK_PLAN, fanout())] * (run_limits.MAX_PLAN_ORDERS + 1)
+    asks: list[Due] = [(Remedy.ASK_PLAN, fanout())] * (run_limits.MAX_PLAN_COMMANDS + 1)
     nothing: list[Due] = [(Remedy.NOTHING, fanout())]
     taken = within_caps([*nothing, *asks, *ends])
-    assert taken == [*ends, *asks[: run_limits.MAX_PLAN_ORDERS]]
+    assert taken == [*ends, *asks[: run_limits.MAX_PLAN_COMMANDS]]
 
 
 def test_the_fewest_pending_go_first_and_the_last_one_may_exceed_the_cap() -> None:
-    large = fanout("large", pending=run_limits.MAX_SEGMENT_ORDERS - 10)
+    large = fanout("large", pending=run_limits.MAX_SEGMENT_COMMANDS - 10)
     huge = fanout("huge", pending=4096)
     small, tiny = fanout("small", pending=30), fanout("tiny", pending=1)
     due: list[Due] = [

@@ -11,7 +11,7 @@ from fanfold.aws.queues import MAX_BATCH
 from fanfold.fanout.row import ABANDONED, COMPLETE, DELIVERING, EXPIRED, QUEUED, STALLED, Fanout
 from fanfold.names import BULK, DELIVER, EXPRESS, PLAN, SWEEP
 from fanfold.sweep import silence
-from fanfold.sweep.silence import MAX_ASKS, MAX_ROUNDS, Remedy, orders_for, remedy_for
+from fanfold.sweep.silence import MAX_ASKS, MAX_ROUNDS, Remedy, commands_for, remedy_for
 
 NOW = 1_795_197_600_000
 DAY = 86_400.0
@@ -184,7 +184,7 @@ def test_a_row_of_the_version_before_is_asked_about_like_any_other() -> None:
 @pytest.mark.parametrize("pending", [1, 9, 10, 11, 4096])
 def test_a_question_is_one_batch_and_a_round_all_that_is_pending(pending: int) -> None:
     fanout = row(0, segments=4096, pending=frozenset(range(pending)))
-    assert orders_for(Remedy.ASK, fanout) == min(10, pending)
-    assert orders_for(Remedy.ROUND, fanout) == pending
-    assert orders_for(Remedy.ASK_PLAN, fanout) == 1
-    assert orders_for(Remedy.STALL, fanout) == 0
+    assert commands_for(Remedy.ASK, fanout) == min(10, pending)
+    assert commands_for(Remedy.ROUND, fanout) == pending
+    assert commands_for(Remedy.ASK_PLAN, fanout) == 1
+    assert commands_for(Remedy.STALL, fanout) == 0

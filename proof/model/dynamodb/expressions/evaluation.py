@@ -31,7 +31,7 @@ Parsed = TypeVar("Parsed")
 CACHED = 4096
 TYPES = {"S", "N", "B", "SS", "NS", "BS", "M", "L", "NULL", "BOOL"}
 ORDERED = {"S", "N", "B"}
-ORDERS = {"<": lt, "<=": le, ">": gt, ">=": ge}
+COMMANDS = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 class Expressions:
@@ -196,7 +196,7 @@ def compare(operator: str, left: Value | None, right: list[Value | None]) -> boo
     if operator == "BETWEEN":
         return bool(others[0][1] <= left[1] <= others[1][1])
     # Python orders text by code point, which is the order of its UTF-8 bytes.
-    return bool(ORDERS[operator](left[1], others[0][1]))
+    return bool(COMMANDS[operator](left[1], others[0][1]))
 
 
 def _predicate(function: str, operands: list[Value | None]) -> bool:
@@ -254,7 +254,7 @@ def _check(condition: Condition, values: Values, kind: str) -> None:
                 raise Invalid(f"{between} same data type for lower and upper bounds;")
             if one[1] > other[1]:
                 raise Invalid(f"{between} upper bound to be greater than or equal to lower bound;")
-        case Comparison(operator, left, right) if operator in ORDERS:
+        case Comparison(operator, left, right) if operator in COMMANDS:
             for operand in (left, *right):
                 _check_type(operand, values, kind, operator, ORDERED)
 
