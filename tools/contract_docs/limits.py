@@ -82,7 +82,7 @@ Every limit with its default, and what happens at it. Written by `make documents
 | posts that a new follow brings | the {Settings.backfill} newest (`-c backfill=`, at most {MOST_BACKFILL}); {backfill.POSTS_WHEN_LATE} if its command waited more than {backfill.LATE_MS // 1000} s | older posts are in the publisher's feed; if the publisher has a channel, all posts in the channel show at once |
 | followers of one publisher | none | a delivery has at most {MAX_SEGMENTS:,} segments; above {MAX_SEGMENTS * SEGMENT_FOLLOWERS:,} followers, segments become larger |
 | channels of a stage | none by default; {head.MOST}, active and demoted together, with `-c channel_threshold=` | further publishers get no channel: their posts are delivered to each follower, a metric counts them, and an alarm fires |
-| follows a second to one publisher | {1000 * 2**Settings.max_level:,}, after half a minute of growth (`-c max_level=`, at most {HIGHEST_LEVEL}) | 503 `try-later`; a message is retried |
+| follows a second to one publisher | {1000 * 2**Settings.max_level:,}, once it has grown, about 8 s a level (`-c max_level=`, at most {HIGHEST_LEVEL}) | 503 `try-later`; a message is retried |
 | requests a second to the API | 2,000, and 1,000 at once (`-c requests_per_second=`) | API Gateway's own 429 |
 | concurrent changes to one user's follows, mutes or marker | {STEP.attempts} attempts each | 429 `too-many-requests`; a message is retried |
 | attempts of a message that fails | {names.PUBLISH.max_receives} on the publish queue, {names.EXPRESS.max_receives} on the lanes, {names.RELATION.max_receives} on the relation queue | a dead letter and an alarm; `fanfold dlq redrive` sends it again |
