@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 
 // The browser and its driver are those of the TypeScript client's tests.
-const require = createRequire(new URL("../../clients/typescript/package.json", import.meta.url));
+const require = createRequire(new URL("../../../clients/typescript/package.json", import.meta.url));
 const whole = (module) => module.default ?? module;
 const chromium = whole(require("@sparticuz/chromium")),
     puppeteer = whole(require("puppeteer-core"));
