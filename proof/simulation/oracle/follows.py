@@ -153,12 +153,14 @@ class _Search:
         """Advance to an event; False if no state fits. Too many states end the search."""
         if self.is_given_up:
             return True
-        if isinstance(what, Asked):
-            if phase == _BEGIN:
-                self.open[number] = 1 << number, what.follows, self.after[number]
-                return True
-            return self._ends(number, what)
+        if isinstance(what, Asked) and phase == _BEGIN:
+            self.open[number] = 1 << number, what.follows, self.after[number]
+            return True
         self._spread()
+        if self.is_given_up:
+            return True
+        if isinstance(what, Asked):
+            return self._ends(number, what)
         if phase == _PIN:
             self.pinned[number] = what.follows
             kept = {state for state in self.states if state[0] is what.follows}
@@ -181,7 +183,6 @@ class _Search:
         return bool(kept)
 
     def _ends(self, number: int, request: Asked) -> bool:
-        self._spread()
         kept = self.states
         if request.is_due:
             wanted = 1 << number | self.excuses[number]

@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 import typer
+from botocore.exceptions import ClientError
 
 from fanfold import clock, names
 from fanfold.doctor.findings import Report
@@ -93,6 +94,8 @@ class OperatorClient(BotoClient):
         assert process
         if operation == "list_message_move_tasks":  # the model has none
             return {"Results": []}
+        if operation == "start_message_move_task":  # so the command moves the messages itself
+            raise ClientError({"Error": {"Code": "UnknownOperation"}}, operation)
         if operation in TAGGING:
             return self._tag(operation, process.world.queue_tags, request)
         if self.service == "sqs":

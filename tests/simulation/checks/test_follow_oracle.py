@@ -6,6 +6,7 @@ And the oracle, held against every order of effects that there is.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from fanfold.follows.relation import Follow, granted
 from proof.simulation.oracle.follows import (
+    MOST_STATES,
     Asked,
     RowChange,
     Sighting,
@@ -254,3 +256,10 @@ def test_messages_and_late_deliveries_leave_open_who_surely_follows(
     requests: list[Asked], follows: bool | None
 ) -> None:
     assert surely(requests, 10, 20, skew_ms=2) is follows
+
+
+def test_a_search_with_too_many_orders_accuses_nobody() -> None:
+    asked = [Asked(bool(n % 2), n, is_due=False) for n in range(MOST_STATES.bit_length())]
+    for follows in (FOLLOW, UNFOLLOW):
+        seen = Sighting(50.0, math.inf, follows, throughout=True)
+        assert not [*contradictions(asked, [seen], skew_ms=0)]
