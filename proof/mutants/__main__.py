@@ -33,10 +33,6 @@ def _attempt(mutant: Mutant, seeds: int | None) -> Result:
     return mutant, running.attempt(mutant, seeds=seeds)
 
 
-def _baseline(tests: Sequence[str]) -> Verdict:
-    return running.run_tests(tests, None, BASELINE_SECONDS)
-
-
 def baseline(mutants: Iterable[Mutant], jobs: int) -> list[str]:
     """The failures of the known tests on the unchanged code: such tests would notice any mutant."""
     tests = sorted({each.known for each in mutants if each.known.startswith("tests/")})
@@ -44,7 +40,10 @@ def baseline(mutants: Iterable[Mutant], jobs: int) -> list[str]:
         tests[start : start + BASELINE_TESTS] for start in range(0, len(tests), BASELINE_TESTS)
     ]
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        return [verdict.by for verdict in pool.map(_baseline, parts, chunksize=1) if verdict.by]
+        verdicts = pool.starmap(
+            running.run_tests, [(part, None, BASELINE_SECONDS) for part in parts], chunksize=1
+        )
+    return [verdict.by for verdict in verdicts if verdict.by]
 
 
 def try_all(

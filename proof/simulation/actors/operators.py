@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from random import Random
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from fanfold import times
+from fanfold import names, times
 from fanfold.aws import boto
 from fanfold.follows.sharding import raised
 from proof.simulation.stage import stores
@@ -27,14 +28,19 @@ def pause_queues(world: World) -> None:
     world.note("resumed")
 
 
-def abandon_deliveries(world: World) -> None:
+def abandon_deliveries(world: World, random: Random, *, before_posts: bool = False) -> None:
     """Abandon open deliveries, at any moment of their work."""
+    if before_posts:  # whose requests have died or are slow, and are repeated
+        world.faults.rates |= {"crashed": 0.02, "slow": 0.05}
     ledger = stores(boto.dynamodb()).ledger
-    for _ in range(40):
-        world.scheduler.sleep(world.ended_by_hand.uniform(0, 3))
+    for _ in range(2_000 if before_posts else 40):
+        world.scheduler.sleep(random.uniform(0, 1 if before_posts else 3))
         with suppress(ClientError, BotoCoreError):  # the operator does not try again
-            if ids := sorted(each for each in ledger.open_ids() if not is_of_neighbours(each)):
-                ref_id = world.ended_by_hand.choice(ids)
+            ids = sorted(each for each in ledger.open_ids() if not is_of_neighbours(each))
+            if before_posts:
+                ids = [each for each in ids if not world.row(names.POSTS, {"ref_id": {"S": each}})]
+            if ids:
+                ref_id = random.choice(ids)
                 world.abandoned.setdefault(ref_id, False)  # perhaps: the answer may be lost
                 if ledger.abandon(ref_id, now=times.to_text(world.clock.now_ms())):
                     world.abandoned[ref_id] = True

@@ -71,8 +71,9 @@ def a_last_post_reaches_every_follower_once(found: Evidence) -> Iterator[str]:
     posts: dict[str, str] = {}
 
     def post_all() -> None:
-        for publisher in wanted:
-            posts[publisher] = requests.by_http(world, publisher, f"{publisher}-last").subject
+        posts.update(
+            {each: requests.by_http(world, each, f"{each}-last").subject for each in wanted}
+        )
 
     world.run(lambda each: each.start_client("publisher", post_all))
     fresh = Evidence(world)

@@ -73,8 +73,11 @@ def play(world: World) -> None:
         world.start_client("noise", partial(publishers.send_noise, world))
     if random.random() < 0.2:
         world.start_client("operator", partial(operators.pause_queues, world))
+    abandon, hasty = partial(operators.abandon_deliveries, world), Random(f"{world.seed} hasty")
     if world.is_ended_by_hand:
-        world.start_client("impatient", partial(operators.abandon_deliveries, world))
+        world.start_client("impatient", partial(abandon, world.ended_by_hand))
+    if hasty.random() < 0.05:
+        world.start_client("hasty", partial(abandon, hasty, before_posts=True))
 
 
 KIND = Kind("ordinary", 0.79, live, (*CHECKS, work.book_keeping_is_a_few_units))

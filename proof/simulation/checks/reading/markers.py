@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
+from operator import attrgetter
 
 from fanfold import times
 from fanfold.ids import split_sort_key
@@ -18,7 +19,9 @@ MOST_UNREAD = 100
 def markers_only_move_up(found: Evidence) -> Iterator[str]:
     """An answered marker was requested, and is not below an earlier answer or granted move."""
     _ = found.seen  # reads after the run count, too
-    for user, markings in _by_user(found):
+    by_user = attrgetter("user")
+    for user, each_of in groupby(sorted(found.history.readers.markings, key=by_user), by_user):
+        markings = list(each_of)
         for each in markings:
             if each.told is None:
                 continue
@@ -28,7 +31,9 @@ def markers_only_move_up(found: Evidence) -> Iterator[str]:
             asked = [other for other in markings if other.asked and other.begun_ms <= each.ended_ms]
             if each.told and not any(_may_be(found, each.told, other) for other in asked):
                 yield f"{user} is told the marker {each.told}, which nobody asked for."
-            if each.asked and each.told < _least(found, each):
+            # No request leaves less than it asked for, but for what is beyond its time.
+            own = times.to_text(int(each.begun_ms - found.skew_ms - ROUNDING_MS))
+            if each.asked and each.told < min(each.asked, own):
                 yield f"{user} moves the marker to {each.asked}, and is told {each.told}."
 
 
@@ -42,21 +47,6 @@ def what_is_unread_is_counted(found: Evidence) -> Iterator[str]:
         least, most = _bounds(found, each)
         if not min(least, MOST_UNREAD) <= each.count <= most:
             yield f"{each.user} is told that {each.count} are unread, not {least} to {most}."
-
-
-def _by_user(found: Evidence) -> Iterator[tuple[str, list[Marking]]]:
-    markings = sorted(found.history.readers.markings, key=_user)
-    for user, each in groupby(markings, _user):
-        yield user, list(each)
-
-
-def _user(marking: Marking) -> str:
-    return marking.user
-
-
-def _least(found: Evidence, marking: Marking) -> str:
-    """The lowest marker that a request may leave: the requested one, but not beyond its time."""
-    return min(marking.asked, times.to_text(int(marking.begun_ms - found.skew_ms - ROUNDING_MS)))
 
 
 def _may_be(found: Evidence, told: str, marking: Marking) -> bool:
