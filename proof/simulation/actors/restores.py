@@ -52,7 +52,8 @@ def restore_a_table(world: World, random: Random) -> None:
         undone = _Undone(world, _rows(world, table), before[table])
         _put_back(world, table, undone)
         world.note(f"restored: {table.name}, to {(world.clock.now_ms() - at_ms) / 1000:.1f} s ago")
-        _NOTES.get(table.name, _note_nothing)(undone)
+        if note := _NOTES.get(table.name):
+            note(undone)
     if names.FANOUTS in tables:
         _publish_again(world)
     if names.PUBLISHERS in tables:
@@ -64,9 +65,6 @@ def restore_a_table(world: World, random: Random) -> None:
         world.history.repaired(begun_ms, world.clock.now_ms())
     for lane in PAUSED:
         repeat(world, random, partial(pause.resume, lane=lane), times=PATIENCE)
-
-
-def _note_nothing(_undone: _Undone) -> None: ...
 
 
 class _Undone:

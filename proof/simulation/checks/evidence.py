@@ -297,12 +297,11 @@ class Evidence:
 
         `posts.every_accepted_post_is_delivered_or_visibly_not` checks the other posts.
         """
-        return publish.state == COMPLETE and not self._may_be_retracted(publish)
-
-    def _may_be_retracted(self, publish: Publish) -> bool:
-        """Whether a retraction may have taken effect: it was tried, and the post is not shown."""
-        tried = self.history.tried_to_retract(publish.ref_id)
-        return tried and publish.ref_id not in self._shown
+        # A retraction that was tried may have taken effect if the post is not shown.
+        is_there = publish.ref_id in self._shown or not self.history.tried_to_retract(
+            publish.ref_id
+        )
+        return publish.state == COMPLETE and is_there
 
     @cached_property
     def _shown(self) -> set[str]:

@@ -6,9 +6,11 @@ one publisher at the same time. Six more users change their mind within fraction
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from random import Random
 
+from proof.model.dynamodb.capacity import Limits
 from proof.simulation.actors import publishers, users
 from proof.simulation.checks.judge import CHECKS
 from proof.simulation.faults.faults import crowd
@@ -21,12 +23,17 @@ USERS = (12, 24)
 CHANGES, POSTS = (2, 6), (2, 8)
 # Users who change their mind immediately.
 HASTY = 6
+# The share of worlds where only the table throttles, which no growth cures; its writes a second.
+FULL_TABLES, TABLE_WRITES = 0.1, 4.0
 
 
 def live(world: World) -> None:
     """Run the world to its end."""
     world.is_crowded, world.triggers.seconds_a_message = True, 0.0
-    world.meter.throttle = crowd(world.clock, Random(f"{world.seed} rush"))
+    world.meter.throttle = throttle = crowd(world.clock, Random(f"{world.seed} rush"))
+    if Random(f"{world.seed} table").random() < FULL_TABLES:
+        full = Limits(partition_writes=math.inf, max_write_request_units=TABLE_WRITES)
+        throttle.limits = dict.fromkeys(throttle.limits, full)
     Liveness(Watch(world))
     world.run(play)
 

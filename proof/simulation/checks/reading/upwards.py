@@ -65,7 +65,10 @@ def _entries(found: Evidence, climb: Climb) -> Iterator[str]:
             yield f"{user} pages upwards, and is shown {ref_id} {times[key]} times."
         landed_ms = landed[key].must_ms + LAG_MS
         if (user, key) not in found.world.observer.landed_ms:
-            landed_ms = max(landed_ms, _followed_ms(found, user, landed[key].publisher) + LAG_MS)
+            # From when on a user who never unfollows surely follows the publisher.
+            asked = found.history.relations[user, landed[key].publisher].requests
+            follows_ms = min((each.ended for each in asked if each.is_due), default=math.inf)
+            landed_ms = max(landed_ms, follows_ms + LAG_MS)
         is_due = low <= key and any(landed_ms <= at_ms for at_ms in asked_ms)
         if (
             is_due
@@ -75,12 +78,6 @@ def _entries(found: Evidence, climb: Climb) -> Iterator[str]:
             and not found.history.tried_to_retract(ref_id)
         ):
             yield f"{user} pages upwards, and is not shown {ref_id}."
-
-
-def _followed_ms(found: Evidence, user: str, publisher: str) -> float:
-    """From when on a user who never unfollows surely follows a publisher."""
-    requests = found.history.relations[user, publisher].requests
-    return min((request.ended for request in requests if request.is_due), default=math.inf)
 
 
 def _low_mark(climb: Climb, keys: Sequence[str]) -> str:
