@@ -41,10 +41,15 @@ class Fanfold:
         self._sender = retries.Sender(pool, self.token, self.loads, self.on_retry, self.seconds)
 
     def publish(
-        self, body: dict[str, Any] | None = None, *, published_at: str | None = None, key: str = ""
+        self,
+        body: dict[str, Any] | None = None,
+        *,
+        published_at: str | None = None,
+        key: str | None = None,
     ) -> answers.Accepted:
         """Publish a post. Calls with the same `key` publish once; without, each call publishes."""
-        content, key = {"body": body, "published_at": published_at}, key or clock.new_id()
+        content = {"body": body, "published_at": published_at}
+        key = clock.new_id() if key is None else key
         try:
             return self._call(contract.PUBLISH_POST, content, key=key, has=("ref_id",))
         except Failed as failed:
@@ -120,7 +125,7 @@ class Fanfold:
         route: contract.Route,
         content: Any = None,
         *,
-        key: str = "",
+        key: str | None = None,
         query: dict[str, Any] | None = None,
         has: tuple[str, ...] = (),
         **ids: str,
@@ -128,7 +133,7 @@ class Fanfold:
         url = self._address + checks.path_of(route, ids, query or {})
         text = None if content is None else json_text.write(checks.exact(content))
         body = None if text is None else checks.encoded("The post", text)
-        headers = {"idempotency-key": checks.checked_key(key)} if key else {}
+        headers = {} if key is None else {"idempotency-key": checks.checked_key(key)}
         if body is not None:
             headers["content-type"] = "application/json"
         if route is contract.EDIT_POST:

@@ -91,7 +91,7 @@ class People:
         kept = self.record.follows if what == FOLLOWS else self.record.mutes
         kept[reader, publisher].append(Request(wanted, begun, time.time()))
 
-    def publish(self, publisher: str, body: Any = None, *, key: str = "") -> Post:
+    def publish(self, publisher: str, body: Any = None, *, key: str | None = None) -> Post:
         """Publish over HTTP."""
         begun = time.time()
         told = self.api(publisher).publish(body, key=key)

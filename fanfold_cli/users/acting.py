@@ -109,7 +109,7 @@ def body_of(text: str | None, body: str | None, read_stdin: Callable[[], str]) -
 def checked_key(key: str | None) -> str:
     """The given Idempotency-Key, or a new one; raises `WrongValue`."""
     try:
-        return checks.checked_key(key or clock.new_id())
+        return checks.checked_key(clock.new_id() if key is None else key)
     except ValueError:
         raise WrongValue(
             f"--key must have 1 to {contract.MAX_IDEMPOTENCY_KEY_CHARS} characters of printable "

@@ -353,6 +353,7 @@ def test_an_answer_without_required_fields_is_not_the_apis(
 
 HALF = "\udcff"
 MISTAKES: list[tuple[Callable[[Fanfold], Any], str]] = [
+    (lambda api: api.publish(key=""), "key must have 1 to 256 characters of printable ASCII"),
     (lambda api: api.publish(key="a\nb"), "key must have 1 to 256 characters of printable ASCII"),
     (lambda api: api.publish({"text": HALF}), "half of a surrogate pair"),
     (lambda api: api.timeline.page(before=HALF), "before holds half of a surrogate pair"),
