@@ -19,10 +19,12 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"{version_line()}\n")
         return
-    # Imported here, so that --version does not wait for it.
-    from fanfold_cli.app import app
-    from fanfold_cli.terminal import ExpectedError, say
-
+    try:
+        # Imported here, so that --version does not wait for it.
+        from fanfold_cli.app import app
+        from fanfold_cli.terminal import ExpectedError, say
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)  # `terminal.INTERRUPTED`, which may not be there yet
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal with another encoding, such as Latin-1, shows other characters as escapes.
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -23,6 +23,7 @@ from fanfold_cli.terminal import (
     say,
 )
 from fanfold_cli.users.acting import (
+    MAY_BE_DONE,
     BodyOption,
     RefId,
     TextArgument,
@@ -100,7 +101,8 @@ def edit(
     checked_id(ref_id)
     content = body_of(text, body, lambda: sys.stdin.read())
     api = client_of(Deployment.to_change(stack, home), user)
-    with failing_with("The post was not edited", Failed), waiting_for("the answer to the edit"):
+    failed = failing_with("The post was not edited", Failed)
+    with interrupted_with(MAY_BE_DONE), failed, waiting_for("the answer to the edit"):
         edited = api.edit(ref_id, content)
     if as_json:
         print_json(edited)
@@ -121,7 +123,7 @@ def retract(
     checked_id(ref_id)
     api = client_of(Deployment.to_change(stack, home), user)
     failed = failing_with("The post was not retracted", Failed)
-    with failed, waiting_for("the answer to the retraction"):
+    with interrupted_with(MAY_BE_DONE), failed, waiting_for("the answer to the retraction"):
         api.retract(ref_id)
     if as_json:
         print_json({"ref_id": ref_id, "retracted": True})

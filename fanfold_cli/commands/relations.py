@@ -6,8 +6,8 @@ from typing import Any
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
-from fanfold_cli.terminal import failing_with, print_json, say
-from fanfold_cli.users.acting import PublisherId, UserOption, check_user, client_of
+from fanfold_cli.terminal import failing_with, interrupted_with, print_json, say
+from fanfold_cli.users.acting import MAY_BE_DONE, PublisherId, UserOption, check_user, client_of
 from fanfold_client import Failed, Fanfold
 
 
@@ -73,7 +73,8 @@ def _called(
     check_user(user)
     checked_id(publisher)
     api = client_of(Deployment.to_change(stack, home), user)
-    with failing_with("The change is not confirmed", Failed), waiting_for("the answer"):
+    failed = failing_with("The change is not confirmed", Failed)
+    with interrupted_with(MAY_BE_DONE), failed, waiting_for("the answer"):
         answer = call(api) or {}
     return {"user": user, "publisher_id": publisher, **answer}
 

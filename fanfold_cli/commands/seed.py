@@ -53,11 +53,11 @@ def seed(
     """
     if since is not None and not backfill:
         raise WrongUsage("--from continues a --backfill: give both.")
-    with waiting_for(f"{edges} to be read"):
-        loaded = graph.read(edges)
-        pairs = seeding.in_order(loaded, since) if backfill else []
-    deployment = Deployment.to_change(stack, home)
     with interrupted_with("follows that were loaded stay; run it again."):
+        with waiting_for(f"{edges} to be read"):
+            loaded = graph.read(edges)
+            pairs = seeding.in_order(loaded, since) if backfill else []
+        deployment = Deployment.to_change(stack, home)
         wanted = seeding.Backfill.of(deployment, len(pairs)) if backfill else None
         if wanted:
             say(wanted.sentence)

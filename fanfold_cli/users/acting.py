@@ -16,6 +16,8 @@ from fanfold_client import Failed, Fanfold, checks
 
 # Cognito's access tokens last an hour.
 TOKEN_SECONDS = 40 * 60.0
+# What Ctrl-C says during a request that can be repeated.
+MAY_BE_DONE = "the change may have been made; run it again."
 
 UserOption = Annotated[
     str,

@@ -115,6 +115,18 @@ def test_an_interrupted_publish_tells_what_became_of_it_and_its_key(
         )
 
 
+@pytest.mark.parametrize(
+    "words", [("follow",), ("unfollow",), ("mute",), ("unmute",), ("edit", "Hi"), ("retract",)]
+)
+def test_an_interrupted_change_says_that_it_may_have_been_made(
+    gateway: Gateway, words: tuple[str, ...]
+) -> None:
+    gateway.interrupt = "/"
+    ran = use(gateway, words[0], "alice", *words[1:], "--user", "bob")
+    assert (ran.exit_code, ran.stdout) == (INTERRUPTED, "")
+    assert "Interrupted: the change may have been made; run it again." in ran.said
+
+
 @pytest.mark.parametrize(("lost", "is_known"), [(0, True), (1, False)])
 def test_a_refusal_after_a_lost_answer_is_no_proof_that_nothing_was_published(
     gateway: Gateway, lost: int, is_known: bool

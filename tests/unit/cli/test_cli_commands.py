@@ -67,6 +67,13 @@ def test_a_command_line_imports_only_the_command_that_it_calls() -> None:
     assert commands_in(imported(SCRIPT, "pause", "--help")) == {"fanfold_cli.commands.pause"}
 
 
+def test_ctrl_c_while_the_commands_are_imported_prints_no_traceback() -> None:
+    stops = "class Stops:\n __path__ = ()\n def __getattr__(*_): raise KeyboardInterrupt\n"
+    script = f"{stops}import sys\nsys.modules['fanfold_cli.app'] = Stops()\n{SCRIPT}"
+    ran = run(script.replace("SystemExit:\n    pass", "SystemExit as end:\n    print(end.code)"))
+    assert (ran.stdout, "Traceback" in ran.stderr) == ("130\n", False)
+
+
 def test_no_command_waits_for_a_library_that_it_may_not_need() -> None:
     modules = imported(LOAD)
     assert modules >= {
