@@ -6,13 +6,13 @@ Any other stage is like `dev` or `prod`: `-c name=staging -c like=prod`.
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, Final, get_type_hints
 
 from .checks import StageError
 from .stages import DEV, PROD, STAGES, Stage, find
 
-# No context value overrides these: they define the stage.
+# No context value overrides these: they define the stage. `name` makes another one.
 FIXED: Final = ("name", "runtime", "architecture", "wheel_platform", "metric_math")
 # Without senders, everybody may send: so an empty value, perhaps of an unset variable, is refused.
 BINDING: Final = ("senders",)
@@ -36,19 +36,20 @@ def choose(context: Mapping[str, Any]) -> Stage:
 
 
 def _base(context: Mapping[str, Any]) -> Stage:
-    own, like = context.get("name"), context.get("like")
+    own, like, chosen = context.get("name"), context.get("like"), context.get("stage")
     if own is None and like is None:
-        name = str(context.get("stage") or DEV.name)
+        # An empty value, perhaps of an unset variable, is no stage: `dev` may lose its data.
+        name = DEV.name if chosen is None else str(chosen)
         stage = find(name)
         if stage is None:
             raise StageError(
                 f"There is no stage {name!r}; choose one of {', '.join(STAGES)}, or make one that "
-                f"is like another: -c name={name} -c like=prod."
+                f"is like another: -c name={name or 'staging'} -c like=prod."
             )
         return stage
     models = " or ".join(_MODELS)
     # As text: cdk.json may hold a list.
-    if own is None or str(like) not in _MODELS or context.get("stage"):
+    if own is None or str(like) not in _MODELS or chosen:
         raise StageError(
             f"A stage of your own has a name and is like {models}: give -c name=staging "
             "-c like=prod, both and without 'stage'."
@@ -60,7 +61,7 @@ def _base(context: Mapping[str, Any]) -> Stage:
 
 def _check_keys(context: Mapping[str, Any]) -> None:
     """Refuse a misspelt key, such as first-deploy, which the CDK would silently ignore."""
-    known = ["stage", "like", *(field.name for field in fields(Stage))]
+    known = ["stage", "like", "name", *(name for name in _TYPES if name not in FIXED)]
     for key in context:
         if key in known or "@" in key or ":" in key:  # of the CDK
             continue

@@ -27,7 +27,7 @@ def test_a_stage_is_chosen_by_its_name_and_dev_is_the_default() -> None:
     # A stage to verify may have a name, and so a stack of its own.
     assert with_context(stage="verify-anna") == replace(VERIFY, name="verify-anna")
     assert not VERIFY.keep_data
-    for name in ("staging", "verify-", "verify-Anna", "dev-anna", f"verify-{'a' * 21}"):
+    for name in ("", "staging", "verify-", "verify-Anna", "dev-anna", f"verify-{'a' * 21}"):
         said = f"There is no stage '{name}'; choose one of dev, prod"
         with pytest.raises(StageError, match=said):
             with_context(stage=name)
@@ -199,7 +199,9 @@ def test_the_local_stage_is_dev_on_the_runtime_of_this_machine() -> None:
 
 
 def test_aws_runs_one_python_on_arm() -> None:
-    assert with_context(runtime="python3.9", architecture="x86_64") == DEV, "no context values"
+    for name in ("runtime", "architecture", "wheel_platform", "metric_math"):
+        with pytest.raises(StageError, match=f"no context value '{name}'; there are stage, like, "):
+            choose({name: "x86_64"})
     for stage in (DEV, PROD):
         assert (stage.python_version, stage.architecture) == ("3.14", "arm64")
         assert stage.wheel_platform.startswith("aarch64-manylinux")
