@@ -9,7 +9,7 @@ from typing import Any
 
 from fanfold_cli import aws
 from fanfold_cli.local import processes
-from fanfold_cli.terminal import ExpectedError
+from fanfold_cli.terminal import ExpectedError, WrongValue
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 # A wheel contains no app; its users have their own.
@@ -61,6 +61,8 @@ class Home:
     @classmethod
     def choose(cls, chosen: str | Path | None = None) -> "Home":
         """The named directory, FANFOLD_HOME, or .fanfold in the checkout or working directory."""
+        if chosen == "":  # perhaps an unset variable: `down` would delete another engine's data
+            raise WrongValue("--home is empty: name a directory, or leave it out.")
         named = chosen or os.environ.get(HOME_VARIABLE) or DEFAULT
         try:
             return cls(Path(named).expanduser().resolve())

@@ -22,7 +22,7 @@ from fanfold_cli.local import deploy, engine, processes
 from fanfold_cli.local.cdk import CDK_VARIABLE, Cdk
 from fanfold_cli.local.home import CHECKOUT, MARKER, EngineState, Home
 from fanfold_cli.stack import Deployment
-from fanfold_cli.terminal import ExpectedError
+from fanfold_cli.terminal import ExpectedError, WrongValue
 from tests.timers import Clock
 
 
@@ -220,7 +220,9 @@ def test_the_option_overrides_the_environment_and_the_environment_the_default(
     assert Home.choose(tmp_path / "named").path == tmp_path / "named"
     assert Home.choose().path == tmp_path / "environment"
     monkeypatch.delenv("FANFOLD_HOME")
-    assert Home.choose().path == Home.choose("").path == CHECKOUT / ".fanfold"
+    assert Home.choose().path == CHECKOUT / ".fanfold"
+    with pytest.raises(WrongValue, match="--home is empty: name a directory"):
+        Home.choose("")
 
 
 @pytest.mark.parametrize("name", ["file", "file/x", "/proc/x", "~nobody-of-this-name/x"])
