@@ -64,6 +64,13 @@ def bring_up(
     if foreign is not None and not (foreign / "cdk.json").is_file():
         raise ExpectedError(f"There is no CDK app in {foreign}: it has no cdk.json.")
     find_executable(app_directory)
+
+    def wanted() -> dict[str, str]:
+        before = None if fresh else home.running()
+        return context.merged(before.context if before else {}, given or {})
+
+    if foreign is None:
+        context.check(wanted(), app_directory)  # before anything is written
     home.claim()
     saying = interrupted_with(lambda: _what_stays(home, given or {})) if stays else nullcontext()
     with saying, _locked(home):
@@ -71,10 +78,7 @@ def bring_up(
         # The sources of a foreign app and the values that it takes are unknown: it is synthesized
         # every time, and its values are not checked.
         sources = None if foreign else assembly.source_hash(app_directory)
-        before = None if fresh else home.running()
-        values = context.merged(before.context if before else {}, given or {})
-        if foreign is None:
-            context.check(values, app_directory)
+        values = wanted()
         state = _running_engine(
             home, progress, lifetime_hours=lifetime_hours, port=port, fresh=fresh
         )

@@ -244,6 +244,13 @@ def test_a_port_out_of_range_is_refused(home: Home) -> None:
     assert files_below(home.path) == []
 
 
+def test_a_wrong_value_changes_nothing_not_even_a_new_home(home: Home) -> None:
+    ran = up(home, "-c", "backfill=99")
+    assert isinstance(ran.exception, WrongValue)
+    assert str(ran.exception).startswith("Nothing was changed. 'backfill' must be from 0 to 30")
+    assert files_below(home.path) == []
+
+
 # Directories that are no homes
 
 
