@@ -25,7 +25,8 @@ def checked_url(url: str) -> str:
     except LocationParseError:
         parts = parse_url("")
     host = (parts.host or "").strip("[]")
-    if host and (parts.scheme == "https" or (parts.scheme == "http" and host in LOOPBACK)):
+    is_private = parts.scheme == "https" or (parts.scheme == "http" and host in LOOPBACK)
+    if host and is_private and parts.query is parts.fragment is None:
         return url.rstrip("/")
     raise ValueError(
         f"{url!r} is no address of the API: give the stack's output ApiUrl, which begins with "
@@ -36,7 +37,7 @@ def checked_url(url: str) -> str:
 def path_of(route: Route, ids: Mapping[str, str], query: Mapping[str, Any]) -> str:
     """The path of a request with its query."""
     for name, value in ids.items():
-        if value in NO_PATH_IDS:
+        if not isinstance(value, str) or value in NO_PATH_IDS:
             raise ValueError(f"{name} cannot be {value!r}, which an address cannot hold.")
     for name, value in {**ids, **query}.items():
         encoded(name, str(value))
@@ -50,7 +51,7 @@ def check_seconds(seconds: float) -> None:
 
 
 def checked_key(key: str) -> str:
-    if not _KEY.fullmatch(key):
+    if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise ValueError(
             f"key must have 1 to {MAX_IDEMPOTENCY_KEY_CHARS} characters of printable ASCII."
         )
@@ -59,7 +60,7 @@ def checked_key(key: str) -> str:
 
 def checked_token(token: str) -> str:
     """The token. No error quotes it, since errors are logged."""
-    if not _TOKEN.fullmatch(token):
+    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise ValueError("The token must be printable ASCII without spaces and line breaks.")
     return token
 

@@ -359,6 +359,7 @@ MISTAKES: list[tuple[Callable[[Fanfold], Any], str]] = [
     (lambda api: api.timeline.page(before=HALF), "before holds half of a surrogate pair"),
     (lambda api: api.follow(HALF), "publisher_id holds half of a surrogate pair"),
     (lambda api: api.follow(""), "publisher_id cannot be ''"),
+    (lambda api: api.follow(None), "publisher_id cannot be None"),  # type: ignore[arg-type]
     (lambda api: list(api.feed("..").older()), r"publisher_id cannot be '\.\.'"),
 ]
 
@@ -368,8 +369,8 @@ def test_what_cannot_be_sent_is_a_value_error_of_one_sentence(server: Script, ap
         with pytest.raises(ValueError, match=sentence) as mistake:
             call(api)
         assert type(mistake.value) is ValueError
-    for token in ("", "a\nb", "a b", "é", HALF):
-        for given in (token, lambda _, token=token: token):
+    for token in ("", "a\nb", "a b", "é", HALF, None):
+        for given in (token or "", lambda _, token=token: token):
             with pytest.raises(ValueError, match="must be printable ASCII") as mistake:
                 Fanfold(server.url, given).unread()
             assert not token or token not in str(mistake.value)
@@ -387,6 +388,9 @@ IN_CLEAR = (
     "http://127.0.0.1.example.com",
     "http://api.example.com\\@localhost",  # where a browser's rules and Python's differ
     "http://[nowhere",
+    # Routes would be appended to these.
+    "https://api.example.com?a=b",
+    "https://api.example.com#a",
 )
 
 
