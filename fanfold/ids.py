@@ -12,7 +12,8 @@ from fanfold.contract import (
 )
 from fanfold.errors import BadInput
 
-# Segments that cannot stand in a URL's path: servers and proxies resolve them.
+# Segments that cannot stand in a URL's path: servers and proxies resolve them. So no id is one, not
+# even where a message brings it.
 NO_PATH_IDS = ("", ".", "..")
 _ID = re.compile(ID_PATTERN, re.ASCII)
 # The ids that the HTTP door makes: from keys by `ref_id_for`, or at random.
@@ -22,15 +23,15 @@ _SORT_KEY = re.compile(rf"(\d{{4}}-[0-9T:.-]{{18}}Z)#({ID_PATTERN})", re.ASCII)
 
 def is_id(text: str) -> bool:
     """Whether `text` is a valid id of a user or a post."""
-    return _ID.fullmatch(text) is not None
+    return _ID.fullmatch(text) is not None and text not in NO_PATH_IDS
 
 
 def check_id(text: str, *, field: str) -> str:
     """Return `text` if it is an id; otherwise raise `BadInput` naming `field`."""
     if not is_id(text):
         raise BadInput(
-            f"'{field}' is not a valid id; use 1 to {MAX_ID_CHARS} characters "
-            "out of letters, digits and _ . : | @ + = - alone."
+            f"'{field}' is not a valid id; use 1 to {MAX_ID_CHARS} characters out of letters, "
+            "digits and _ . : | @ + = - alone, but neither . nor .. itself."
         )
     return text
 

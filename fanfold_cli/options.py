@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from fanfold.errors import BadInput
-from fanfold.ids import NO_PATH_IDS, check_id
+from fanfold.ids import check_id
 from fanfold_cli.local.home import HOME_VARIABLE
 from fanfold_cli.terminal import WrongValue
 
@@ -52,9 +52,6 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmat
 def checked_id(given: str) -> str:
     """Return an id that the user typed; raises `WrongValue` that quotes an invalid one."""
     try:
-        check_id(given, field=given)
+        return check_id(given, field=given)
     except BadInput as error:
         raise WrongValue(error.sentence) from None
-    if given in NO_PATH_IDS:
-        raise WrongValue(f"{given!r} cannot be an id here: in a URL, it means a directory.")
-    return given

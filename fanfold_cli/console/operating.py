@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fanfold.ids import NO_PATH_IDS, is_id
+from fanfold.ids import is_id
 from fanfold_cli.console.server import Content, Forbidden, WrongRequest
 from fanfold_cli.dlq.letters import QUEUES
 from fanfold_cli.terminal import ExpectedError, say
@@ -33,10 +33,6 @@ ENCODING: Final = "utf-8"
 PROGRAM: Final = (sys.executable, "-P", "-m", "fanfold_cli")
 MAX_SAID: Final = 4_000
 MESSAGE_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,99}", re.ASCII)
-
-
-def _is_ref_or_user(value: str) -> bool:
-    return is_id(value) and value not in NO_PATH_IDS
 
 
 def _is_level(value: str) -> bool:
@@ -59,18 +55,18 @@ COMMANDS: Final = {
     " ".join(each.words): each
     for each in (
         ConsoleCommand(("fanout", "list"), "It reads the ledger's two indices."),
-        ConsoleCommand(("fanout", "show"), "It reads one row.", takes=_is_ref_or_user),
+        ConsoleCommand(("fanout", "show"), "It reads one row.", takes=is_id),
         ConsoleCommand(
             ("fanout", "resend"),
             "It sends what is pending again. Duplicates do no harm.",
             changes=True,
-            takes=_is_ref_or_user,
+            takes=is_id,
         ),
         ConsoleCommand(
             ("fanout", "abandon", "--yes"),
             "Followers who do not have the post yet will not get it. Nothing reopens this.",
             changes=True,
-            takes=_is_ref_or_user,
+            takes=is_id,
         ),
         ConsoleCommand(
             ("dlq", "list"),
@@ -100,20 +96,20 @@ COMMANDS: Final = {
         ConsoleCommand(
             ("shards", "show", "--estimate"),
             "It reads one page of each write shard of the publisher.",
-            takes=_is_ref_or_user,
+            takes=is_id,
         ),
         ConsoleCommand(
             ("shards", "grow", "--yes"),
             "Each delivery of this publisher then reads more shards. A level is never lowered.",
             changes=True,
             options={"level": _is_level},
-            takes=_is_ref_or_user,
+            takes=is_id,
         ),
         ConsoleCommand(
             ("doctor",),
             "It scans the follows and the edges of all publishers: minutes, and about $0.30, per "
             "million follows.",
-            options={"publisher": _is_ref_or_user},
+            options={"publisher": is_id},
         ),
         ConsoleCommand(
             ("doctor", "--repair"),
@@ -121,7 +117,7 @@ COMMANDS: Final = {
             "first saves what it removes to a file in this command's directory; `fanfold doctor "
             "--put-back FILE` restores it.",
             changes=True,
-            options={"publisher": _is_ref_or_user},
+            options={"publisher": is_id},
         ),
     )
 }

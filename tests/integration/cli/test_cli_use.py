@@ -169,7 +169,7 @@ def test_a_body_that_cannot_be_meant_is_refused_before_any_request(
 def test_an_id_that_an_address_cannot_hold_is_refused_before_any_request(gateway: Gateway) -> None:
     for given in (".", ".."):
         for words in (("follow",), ("retract",), ("timeline", "--publisher")):
-            assert "cannot be an id here" in use(gateway, *words, given, "--user", "bob").said
+            assert "is not a valid id" in use(gateway, *words, given, "--user", "bob").said
     assert gateway.lines == []
 
 

@@ -369,7 +369,8 @@ def test_what_cannot_be_sent_is_a_value_error_of_one_sentence(server: Script, ap
         with pytest.raises(ValueError, match=sentence) as mistake:
             call(api)
         assert type(mistake.value) is ValueError
-    for token in ("", "a\nb", "a b", "é", HALF, None):
+    wrong: list[Any] = ["", "a\nb", "a b", "é", HALF, None]
+    for token in wrong:
         for given in (token or "", lambda _, token=token: token):
             with pytest.raises(ValueError, match="must be printable ASCII") as mistake:
                 Fanfold(server.url, given).unread()

@@ -11,7 +11,8 @@ from fanfold.errors import BadInput
 from fanfold.follows import ring
 
 ALPHABET = string.ascii_letters + string.digits + "_.:|@+=-"
-valid_ids = st.text(ALPHABET, min_size=1, max_size=128)
+IN_PATHS = (".", "..")  # which an address means as directories
+valid_ids = st.text(ALPHABET, min_size=1, max_size=128).filter(lambda text: text not in IN_PATHS)
 instants = st.integers(0, 253_402_300_799_999)  # to the end of the year 9999
 
 
@@ -23,11 +24,12 @@ def test_every_text_of_the_alphabet_is_an_id(text: str) -> None:
 
 @given(st.text())
 def test_any_other_text_is_not_an_id(text: str) -> None:
-    assert ids.is_id(text) is (1 <= len(text) <= 128 and set(text) <= set(ALPHABET))
+    is_spelled = 1 <= len(text) <= 128 and set(text) <= set(ALPHABET)
+    assert ids.is_id(text) is (is_spelled and text not in IN_PATHS)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a#b", "a b", "a/b", "a\n", "\na", "ä", "٣", "a\x00", "\ud800", "x" * 129]
+    "text", ["", *IN_PATHS, "a#b", "a b", "a/b", "a\n", "\na", "ä", "٣", "a\x00", "\ud800", "x" * 129]
 )
 def test_the_sentence_names_the_field_and_what_is_allowed(text: str) -> None:
     with pytest.raises(BadInput, match=r"^'publisher_id' is not a valid id; use 1 to 128"):
