@@ -240,7 +240,7 @@ def _workers(
         raise NoRoom(
             f"The queues want at least {needed} workers at once ({in_words(least)}). Of "
             f"{concurrency} concurrent executions {room} are theirs, and the others are for "
-            "requests and SWEEP. Give fewer workers, or ask AWS for a higher quota.",
+            "requests and SWEEP.",
             executions_for(needed),
         )
     more = {queue: workers[queue] - least[queue] for queue in workers}

@@ -40,6 +40,7 @@ class Deployment:
         """The stack on the engine of this home; an error also suggests the `alternative`."""
         state = home.running()
         if state is None:
+            home.check()  # before the advice to make it a home
             raise ExpectedError(
                 f"No local engine is running in {home.path}: start one with "
                 f"{home.command('up')}{alternative}."

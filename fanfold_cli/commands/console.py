@@ -40,7 +40,7 @@ def console(
 ) -> None:
     """Open a page that shows deliveries, queues and timelines live."""
     for user in reader or ():
-        check_user(user)
+        check_user(user, "--reader")
     deployment = Deployment.choose(stack, home)
     may_change = operate or deployment.is_local
     target = ("--stack", stack) if stack else ("--home", str(Home.choose(home).path))

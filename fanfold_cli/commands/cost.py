@@ -83,7 +83,7 @@ def cost(
     try:
         budget = Budget.of(write_units, concurrency=concurrency)
     except budgets.NoRoom as error:
-        raise WrongValue(f"--concurrency: {error}") from None
+        raise WrongValue(f"--concurrency: {error} Give {error.executions} or more.") from None
     except ValueError as error:
         raise WrongValue(f"--write-units: {error}") from None
     if transport not in WRITER_MEMORY_MB:

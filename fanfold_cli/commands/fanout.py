@@ -256,8 +256,8 @@ def _row(ledger: Ledger, ref_id: str) -> Fanout:
 def _unknown(ref_ids: list[str]) -> str:
     named = ", ".join(f"'{each}'" for each in ref_ids)
     return (
-        f"The ledger knows no fan-out {named}: no post with this ref_id was accepted, or it is "
-        "older than the retention."
+        f"The ledger knows no fan-out {named}: no post with this ref_id was accepted, or its "
+        "row has expired."
     )
 
 

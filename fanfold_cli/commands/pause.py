@@ -50,8 +50,8 @@ LaneOption = Annotated[
     Lane,
     typer.Option(
         "--lane",
-        help="Only this queue: publish (deliveries to few followers, planning of all others, "
-        "messages from other services), express (small fan-outs) or bulk (large ones).",
+        help="All, or only this queue: publish (deliveries to few followers, planning of all "
+        "others, messages from other services), express (small fan-outs) or bulk (large ones).",
     ),
 ]
 

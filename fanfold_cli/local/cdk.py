@@ -80,9 +80,8 @@ class Cdk:
         up = self.home.command(" ".join(["up", *context.options(self.values)]))
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-OUTPUT_TAIL_LINES:])
         return ExpectedError(
-            f"{tail}\n\n`cdk {command}` {what}. Its last lines are above, its log is {log}. "
-            f"Correct the app and run {up} again: the engine keeps running "
-            "and keeps its data."
+            f"{tail}\n\n`cdk {command}` {what}; its log is {log}. Remove the cause and run {up} "
+            "again: the engine keeps running and keeps its data.".lstrip()
         )
 
     def _log(self, command: str) -> Path:

@@ -75,12 +75,12 @@ class _Retries:
         self.is_said = True
 
 
-def check_user(user: str) -> None:
+def check_user(user: str, option: str = "--user") -> None:
     """Raise `WrongValue` if this cannot be a user name."""
     if not is_id(user):
         raise WrongValue(
-            f"--user must be 1 to {contract.MAX_ID_CHARS} letters, digits and _ . : | @ + = -, not "
-            f"{user!r}."
+            f"{option} must be 1 to {contract.MAX_ID_CHARS} letters, digits and _ . : | @ + = -, "
+            f"not {user!r}."
         )
 
 
@@ -94,7 +94,7 @@ def client_of(deployment: Deployment, user: str, *, seconds: float = Fanfold.sec
 def body_of(text: str | None, body: str | None, read_stdin: Callable[[], str]) -> dict[str, Any]:
     """The body, given in one of the two ways; raises `WrongUsage` and `WrongValue`."""
     if (text is None) == (body is None):
-        raise WrongUsage("Say what to post: a TEXT, or --body with a JSON object.")
+        raise WrongUsage("Say what to post, in one way: a TEXT, or --body with a JSON object.")
     if text is not None:
         if not text.strip():
             raise WrongValue("The post has no text: say something, or give --body '{}'.")
@@ -103,7 +103,7 @@ def body_of(text: str | None, body: str | None, read_stdin: Callable[[], str]) -
     raw = _read_all(read_stdin) if body == "-" else str(body)
     _check_text(raw)
     try:
-        return json_text.read(raw, what="--body", hint=', such as \'{"text": "Hello"}\'')
+        return json_text.read(raw, what="--body", hint='; give one such as {"text": "Hello"}')
     except BadInput as error:
         raise WrongValue(error.sentence) from None
 

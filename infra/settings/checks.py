@@ -77,8 +77,8 @@ def _check_budget(stage: Stage) -> None:
         _ = stage.budget
     except NoRoom as error:
         raise StageError(
-            f"'concurrency' is too low: {error} If the account has them, say so with "
-            f"-c concurrency={error.executions}."
+            f"'concurrency' is too low: {error} Give fewer workers, or ask AWS for a higher quota. "
+            f"If the account has them, say so with -c concurrency={error.executions}."
         ) from None
     except ValueError as error:
         raise StageError(f"'bulk_concurrency' is too high: {error}") from None

@@ -308,11 +308,11 @@ def test_a_user_who_follows_more_than_one_read_takes_is_loaded_by_one_thread() -
     assert list(seeding._together({})) == []
 
 
-@pytest.mark.parametrize("at", ["fanfold_cli.follows.graph.read", "fanfold_cli.progress.Bar.advance"])
+@pytest.mark.parametrize("at", ["follows.graph.read", "progress.Bar.advance"])
 def test_an_interrupted_import_says_what_stays(
     system: System, graph: Write, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
-    monkeypatch.setattr(at, Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(f"fanfold_cli.{at}", Mock(side_effect=KeyboardInterrupt))
     ran = seed(graph(2))
     assert (ran.exit_code, ran.stdout) == (130, "")
     assert "Interrupted: follows that were loaded stay; run it again." in ran.said

@@ -143,9 +143,9 @@ def test_a_refusal_after_a_lost_answer_is_no_proof_that_nothing_was_published(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ((), "Say what to post: a TEXT, or --body with a JSON object."),
-        (("Hello", "--body", "{}"), "Say what to post: a TEXT, or --body"),
-        (("--body", "hello"), "--body is not JSON, such as"),
+        ((), "Say what to post, in one way: a TEXT, or --body with a JSON object."),
+        (("Hello", "--body", "{}"), "Say what to post, in one way: a TEXT, or --body"),
+        (("--body", "hello"), "--body is not JSON; give one such as"),
         (("--body", "[1]"), "--body is not a JSON object"),
         (("--body", '{"a":1,"a":2}'), "--body has two members named 'a'"),
         ((" \n ",), "The post has no text"),

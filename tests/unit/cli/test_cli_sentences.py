@@ -41,8 +41,9 @@ def failure(*arguments: str) -> str:
 
 def test_an_invalid_user_is_refused_before_the_engine_is_looked_up(tmp_path: Path) -> None:
     for user in ("a#b", "ali ce", "é", "x" * 129, ""):
-        said = failure("token", "--user", user, "--home", str(tmp_path))
-        assert "--user must be 1 to 128 letters, digits and _ . : | @ + = -" in said
+        for command, option in (("token", "--user"), ("console", "--reader")):
+            said = failure(command, option, user, "--home", str(tmp_path))
+            assert f"{option} must be 1 to 128 letters, digits and _ . : | @ + = -" in said
 
 
 @pytest.mark.parametrize(

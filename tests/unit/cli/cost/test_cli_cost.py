@@ -202,6 +202,7 @@ def test_json_holds_the_budget_the_prices_the_transport_and_every_publish() -> N
     [
         (("--write-units", "99"), "--write-units: A write capacity must be from 100 to 10,000,000"),
         (("--concurrency", "9"), "--concurrency: The queues want at least 8 workers"),
+        (("--concurrency", "9"), "for requests and SWEEP. Give 10 or more."),
         (("--followers", "0"), "--followers must be from 1 to 1,000,000,000, not 0."),
         (("--followers", "5", "--followers", "1000000001"), "not 1,000,000,001."),
         (("--backfill", "31"), "--backfill must be from 0 to 30, not 31."),

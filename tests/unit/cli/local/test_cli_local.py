@@ -164,5 +164,9 @@ def test_the_advice_to_start_an_engine_keeps_the_home_that_was_given(
         assert "--stack" not in str(result.exception) or command[0] != "local"
     status = CliRunner().invoke(app, ["local", "status", "--home", str(given)])
     assert f"`fanfold local up --home '{given}'`" in status.stderr
+    given.mkdir()
+    (given / "file").touch()
+    result = CliRunner().invoke(app, ["fanout", "list", "--home", str(given)])
+    assert "is not a home of the local engine" in str(result.exception)
     monkeypatch.setattr(home, "DEFAULT", tmp_path)
     assert Home(tmp_path).command("up --fresh") == "`fanfold local up --fresh`"
