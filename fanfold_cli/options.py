@@ -46,6 +46,7 @@ PortOption = Annotated[
         help=r"Loopback port of the page. \[default: a free one]",
     ),
 ]
+RefId = Annotated[str, typer.Argument(metavar="REF_ID", help="The ref_id of the post.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 

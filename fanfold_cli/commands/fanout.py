@@ -13,7 +13,7 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import CHANNEL, COMPLETE, ENDED, EXPIRED, STALLED, Fanout
 from fanfold.fanout.status import status_of
 from fanfold_cli.deliveries import fanouts, pauses
-from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
+from fanfold_cli.options import HomeOption, JsonOption, RefId, StackOption, YesOption, checked_id
 from fanfold_cli.progress import progress_bar, waiting_for
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import (
@@ -40,7 +40,6 @@ app = typer.Typer(
     help="Show, watch, list, resend or abandon deliveries of posts.", no_args_is_help=True
 )
 
-RefId = Annotated[str, typer.Argument(metavar="REF_ID", help="The ref_id of the post.")]
 RefIds = Annotated[
     list[str] | None, typer.Argument(metavar="REF_ID", help="The ref_ids of the posts.")
 ]

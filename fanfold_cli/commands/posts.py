@@ -10,7 +10,7 @@ import typer
 from fanfold import answers, clock
 from fanfold.contract import MAX_IDEMPOTENCY_KEY_CHARS
 from fanfold.fanout.row import CHANNEL, COMPLETE, ENDED, STALLED
-from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
+from fanfold_cli.options import HomeOption, JsonOption, RefId, StackOption, checked_id
 from fanfold_cli.progress import progress_bar, waiting_for
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import (
@@ -25,7 +25,6 @@ from fanfold_cli.terminal import (
 from fanfold_cli.users.acting import (
     MAY_BE_DONE,
     BodyOption,
-    RefId,
     TextArgument,
     UserOption,
     body_of,

@@ -9,17 +9,11 @@ from fanfold.fanout.row import ABANDONED, CHANNEL, COMPLETE, EXPIRED, STALLED
 from fanfold_cli.console.views import BUSY, CALM, GOOD, HEAL, HURT, INFO, Headline, Ring, State
 from fanfold_cli.deliveries.fanouts import age
 from fanfold_cli.deliveries.idle_timeout import AGAIN_SECONDS
-from fanfold_cli.terminal import counted
+from fanfold_cli.terminal import counted, duration
 
 STILL = "Nothing moves, nothing is lost"
 # People wonder about a longer standstill.
 STILL_SECONDS = 6.0
-# Shorter durations are shown with tenths of a second.
-EXACT_SECONDS = 10.0
-
-
-def duration(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < EXACT_SECONDS else age(round(seconds))
 
 
 def limit(seconds: float) -> str:

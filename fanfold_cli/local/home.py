@@ -33,8 +33,7 @@ class EngineState:
     supervisor_mark: str
     port: int
     endpoint: str
-    # An engine that an older version started accepts any key.
-    access_key: str = "test"
+    access_key: str
     started_at: str
     ends_at: str
     bootstrapped: bool = False
@@ -76,10 +75,7 @@ class Home:
 
     def is_ours(self) -> bool:
         """Whether this directory is marked as a home, so that files in it may be deleted."""
-        if (self.path / MARKER).is_file():
-            return True
-        # A default home may be older than the marker; nothing else uses its name.
-        return self.path == DEFAULT and (self.state_file.is_file() or self.log.is_file())
+        return (self.path / MARKER).is_file()
 
     def check(self) -> None:
         """Raise `ExpectedError` if this directory holds files and is not a home."""

@@ -33,7 +33,6 @@ PublisherId = Annotated[
         "`fanfold token --json` prints.",
     ),
 ]
-RefId = Annotated[str, typer.Argument(metavar="REF_ID", help="The ref_id of the post.")]
 TextArgument = Annotated[
     str | None, typer.Argument(metavar="TEXT", help='Text of the post, sent as {"text": …}.')
 ]

@@ -29,7 +29,7 @@ def test_any_other_text_is_not_an_id(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", *IN_PATHS, "a#b", "a b", "a/b", "a\n", "\na", "ä", "٣", "a\x00", "\ud800", "x" * 129]
+    "text", ["", "..", "a#b", "a b", "a/b", "a\n", "\na", "ä", "٣", "a\x00", "\ud800", "x" * 129]
 )
 def test_the_sentence_names_the_field_and_what_is_allowed(text: str) -> None:
     with pytest.raises(BadInput, match=r"^'publisher_id' is not a valid id; use 1 to 128"):

@@ -37,6 +37,7 @@ def state_of(pid: int) -> EngineState:
         supervisor_mark=mark,
         port=4566,
         endpoint="http://127.0.0.1:4566",
+        access_key="test",
         started_at="2026-11-20T18:00:00+00:00",
         ends_at="2026-11-21T02:00:00+00:00",
     )
@@ -115,7 +116,7 @@ def test_the_state_file_of_another_version_names_its_engine_and_a_damaged_one_no
     home.state_file.write_text(json.dumps({**raw, "of_another_version": 1}))
     assert home.read_state() == alive
     old = dict.fromkeys(("pid", "supervisor_pid", "port"), 1)
-    texts = ("pid_mark", "supervisor_mark", "endpoint", "started_at", "ends_at")
+    texts = ("pid_mark", "supervisor_mark", "endpoint", "access_key", "started_at", "ends_at")
     home.state_file.write_text(json.dumps({**old, **dict.fromkeys(texts, "x")}))
     state = home.read_state()
     assert state is not None
@@ -176,7 +177,10 @@ def test_a_failed_synthesis_names_the_values_to_try_again_with(
     failing.write_text("#!/bin/sh\nexit 1\n")
     failing.chmod(0o700)
     monkeypatch.setenv(CDK_VARIABLE, str(failing))
-    with pytest.raises(ExpectedError, match=r"^`cdk synth` failed .* run `fanfold local up -c max_follows=50 --home"):
+    with pytest.raises(
+        ExpectedError,
+        match=r"^`cdk synth` failed .* up -c max_follows=50 --home",
+    ):
         Cdk(home, CHECKOUT, alive.local_endpoint, {"max_follows": "50"}).synthesize()
 
 
