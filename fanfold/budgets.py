@@ -76,7 +76,7 @@ OTHERS_PERCENT = 20
 # queue, and two executions for the others.
 MIN_CONCURRENCY = 10
 
-# Memory of PLAN and DELIVER. boto3 takes 49 us of CPU for an entry and gets a whole vCPU, so
+# Memory of PLAN and DELIVER. boto3 takes 62 us of CPU for an entry and gets a whole vCPU, so
 # that the table limits the worker, not Lambda. libcurl takes a twentieth: 10,000 entries a second
 # leave the 0.29 vCPU of 512 MB mostly idle, and less memory would only slow down cold starts.
 WRITER_MEMORY_MB = {names.LIBCURL: 512, names.BOTO3: 1769}

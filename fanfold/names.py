@@ -1,6 +1,6 @@
 """What deploy time and run time share: tables, functions, queues, outputs and their numbers.
 
-Standard library only: synthesizing the stack needs neither boto3 nor pydantic.
+Standard library only: synthesizing the stack needs no boto3.
 """
 
 from typing import NamedTuple

@@ -31,7 +31,7 @@ def unfollow(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Unfollow a publisher, and remove their posts from the timeline."""
+    """Unfollow a publisher: hide their posts, and get no new ones."""
     done = _called(lambda api: api.unfollow(publisher), publisher, user, stack, home)
     _tell(done | {"follows": False}, f"{user} does not follow {publisher}.", as_json=as_json)
 

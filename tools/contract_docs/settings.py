@@ -14,7 +14,7 @@ from infra.settings.stages import DEV, PROD, Stage
 TEAM = "kms_key"
 HEADER = """# Settings of a stage
 
-Give them as `npx cdk deploy -c NAME=VALUE`. `fanfold local up` takes most of them ([exceptions](local-engine.md#values-of--c)). Every deploy needs all values of its stage, so keep them in `cdk.json`. `make documents` writes this page from `infra/settings/stages.py` and `fanfold/settings.py`.
+Give them as `npx cdk deploy -c NAME=VALUE`. `fanfold local up` takes most of them ([exceptions](local-engine.md#values-of--c)). Every deploy needs all values of its stage: keep them in a script, since `cdk.json` would give them to all stages. `make documents` writes this page from `infra/settings/stages.py` and `fanfold/settings.py`.
 
 `name=staging`, `like=prod`, instead of `stage=`, make [a stage of your own](embedding.md#several-in-one-account); its stack is `Fanfold-staging`.
 """  # noqa: E501
