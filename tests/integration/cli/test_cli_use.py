@@ -151,10 +151,8 @@ def test_a_refusal_after_a_lost_answer_is_no_proof_that_nothing_was_published(
         ((" \n ",), "The post has no text"),
         (("\udcff",), "The post is not text in UTF-8"),
         (("--body", '{"a":"\udcff"}'), "The post is not text in UTF-8"),
-        *(
-            (("Hello", "--key", key), "--key must have 1 to 256 characters of printable ASCII")
-            for key in ("", "a\nb")
-        ),
+        (("Hello", "--key", ""), "--key must have 1 to 256 characters of printable ASCII"),
+        (("Hello", "--key", "a\nb"), "--key must have 1 to 256 characters of printable ASCII"),
     ],
 )
 def test_a_body_that_cannot_be_meant_is_refused_before_any_request(

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 BOUNDS = {
     "the product": (("fanfold", "functions", "infra", "fanfold_cli", "fanfold_client"), 30_970),
     "the proof": (("proof", "tools"), 28_720),
-    "the tests": (("tests",), 47_520),
+    "the tests": (("tests",), 47_569),
 }
 
 # A reader finds a module in the listing of its folder.
