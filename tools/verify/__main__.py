@@ -1,7 +1,7 @@
 """`make verify`: run every stage that has not passed with the current files.
 
 A stage that fails names its log, and the others still run. After Ctrl-C, the next run continues.
-When every stage has passed on a commit, `docs/verified.json` is written.
+When every stage has passed on a commit, `docs/verified.json` and the badge are written.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tools.verify import results
-from tools.verify.results import RECORD, Kept, Result
+from tools.verify import badge, results
+from tools.verify.results import BADGE, RECORD, Kept, Result
 from tools.verify.stages import LIMIT_SECONDS, SEEDS, STAGES, Stage, named
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -248,13 +248,14 @@ def _git(*arguments: str) -> str:
 
 
 def _write_record(found: Sequence[Result], day: str) -> str:
-    """Write `docs/verified.json` if nothing else is uncommitted; return a sentence."""
-    if _git("status", "--porcelain", "--", ".", f":!{RECORD}"):
+    """Write the record and its badge if nothing else is uncommitted; return a sentence."""
+    if _git("status", "--porcelain", "--", ".", f":!{RECORD}", f":!{BADGE}"):
         return f"{RECORD} is not written: there are uncommitted changes."
     commit = _git("rev-parse", "HEAD")
     content = results.record(found, results.recorded(ROOT), commit=commit, day=day)
     (ROOT / RECORD).write_text(f"{json.dumps(content, indent=2)}\n")
     ever = content["simulated"]
+    (ROOT / BADGE).write_text(badge.svg(ever))
     return (
         f"Written to {RECORD}. Since {ever['since']}: {ever['seeds']:,} seeds, {ever['faults']:,} "
         f"faults, {ever['entries']:,} verified deliveries."

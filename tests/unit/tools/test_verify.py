@@ -17,8 +17,8 @@ import pytest
 
 from tests.unit.house.test_architecture import ROOT, imported, modules
 from tools.verify import __main__ as command
-from tools.verify import results
-from tools.verify.results import RECORD, Kept, Result
+from tools.verify import badge, results
+from tools.verify.results import BADGE, RECORD, Kept, Result
 from tools.verify.stages import Stage, named
 
 DAY = "2026-11-24"
@@ -76,8 +76,9 @@ def test_what_passed_for_the_same_files_is_not_run_again_unless_asked(checkout: 
     assert first == second
     assert (first[0].passed, first[0].said) == (True, "1 passed")
     write(checkout, RECORD, "{}")
+    write(checkout, BADGE, "<svg/>")
     verify(checkout, chosen)
-    assert runs(checkout, "test") == 1, "the record itself is none of them"
+    assert runs(checkout, "test") == 1, "the record and its badge are none of them"
     verify(checkout, chosen, afresh=True)
     assert runs(checkout, "test") == 2
 
@@ -261,11 +262,20 @@ def test_the_record_is_written_only_where_a_commit_has_every_change(checkout: Pa
     said = command._write_record([result("test")], DAY)
     assert RECORD in said
     written = json.loads((checkout / RECORD).read_text())
+    assert (checkout / BADGE).read_text() == badge.svg(written["simulated"])
+    assert "not written" not in command._write_record([result("test")], DAY)
     assert written["stages"] == [
         {"stage": "test", "seconds": 61, "cpu_seconds": 100, "said": "well"}
     ]
     write(checkout, "fanfold/plan.py", "2")
     assert "not written" in command._write_record([result("test")], DAY)
+
+
+def test_the_badge_of_the_readme_says_what_is_recorded() -> None:
+    ever = results.recorded(ROOT)["simulated"]
+    assert (ROOT / BADGE).read_text() == badge.svg(ever)
+    assert f"({BADGE})" in (ROOT / "README.md").read_text()
+    assert all(f"{ever[name]:,} " in badge.svg(ever) for name in ("seeds", "faults", "entries"))
 
 
 @cache
