@@ -2,12 +2,14 @@
 
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
+from tests.e2e import typescript
 from tests.e2e.clients import User
 from tests.e2e.logs import assert_no_secrets
 from tests.lifetimes import LIFETIME_HOURS
@@ -36,6 +38,14 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 @pytest.fixture(scope="session")
 def stack(engine: Home) -> Deployment:
     return Deployment.local(engine)
+
+
+@pytest.fixture(scope="session")
+def typescript_client(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The TypeScript client, built."""
+    copy = typescript.copied(tmp_path_factory.mktemp("client"))
+    typescript.run("npm", "run", "build", cwd=copy)
+    return copy
 
 
 @pytest.fixture(scope="session")

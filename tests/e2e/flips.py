@@ -1,4 +1,7 @@
-"""Publishers who are flipped between channel and push, and readers who page on meanwhile."""
+"""Publishers who are flipped between channel and push, and readers who page on meanwhile.
+
+Half of the users act through the TypeScript client, whose process is killed now and then.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -44,6 +47,8 @@ LIMIT = 20
 # Some wait between two pages, while channels are flipped.
 PAUSES, MOST_PAUSE_SECONDS = 0.2, 3.0
 READERS_AT_A_TIME = 4
+# Node is back within a second; a reader scrolls for some.
+FLIPS_BETWEEN_KILLS = 8
 BEFORE, AFTER = "before", "after"
 # What a reader does next, and how often.
 WEIGHTS = {"down": 4, "up": 2, "cursors": 2, "go on": 10, "follow": 1}
@@ -75,17 +80,18 @@ class Found:
     flips: Counter[str]
     ways: Counter[str]  # of the posts
     workers: Counter[str]
+    client_kills: int
 
 
 class Crowd(Company):
     """Readers, and publishers of whom most are flipped."""
 
-    def __init__(self, home: Home, stack: Deployment, size: Size, seed: int) -> None:
+    def __init__(self, home: Home, stack: Deployment, size: Size, seed: int, client: Path) -> None:
         self.home, self.size, self.random = home, size, Random(seed)
         self.readers = [f"reader-{number}" for number in range(size.readers)]
         self.flipped = [f"flipped-{number}" for number in range(size.flipped)]
         self.publishers = [*self.flipped, *(f"other-{number}" for number in range(size.others))]
-        super().__init__(stack, [*self.readers, *self.publishers])
+        super().__init__(stack, [*self.readers, *self.publishers], client)
         self.circles = {
             reader: self.random.sample(self.publishers, size.follows) for reader in self.readers
         }
@@ -116,13 +122,15 @@ class Crowd(Company):
             time.sleep(seconds / count)
 
     def flip_while(self, is_busy: Callable[[], bool]) -> Counter[str]:
-        """Add or demote one channel after the other, by the command line."""
+        """Add or demote one channel after the other, by the command line; kill clients between."""
         flips: Counter[str] = Counter()
         active: set[str] = set()
         while is_busy():
             for publisher in self.random.sample(self.flipped, len(self.flipped)):
                 command = "demote" if publisher in active else "add"
                 operate(self.home, "channels", command, publisher, "--yes")
+                if not flips.total() % FLIPS_BETWEEN_KILLS:
+                    self.node.kill()
                 flips[command] += 1
                 active ^= {publisher}
         return flips
@@ -158,17 +166,19 @@ class Crowd(Company):
             self.want(FOLLOWS, reader, publisher, not is_followed)
 
     def scroll_up(self, reader: str, pause: float = 0.0) -> None:
-        """From the oldest entry to the newest."""
-        timeline = self.api(reader).timeline
-        page = timeline.page(since="2020-01-01", until="2020-01-01", hydrate=False)
-        self.go_on(self._begin(reader, "a scroll up", AFTER, page["previous"]), pause)
+        """From the oldest entry to the newest; in TypeScript, from the first page."""
+        below = ""
+        if reader not in self.in_typescript:
+            timeline = self.api(reader).timeline
+            page = timeline.page(since="2020-01-01", until="2020-01-01", hydrate=False)
+            below = page["previous"]
+        self.go_on(self._begin(reader, "a scroll up", AFTER, below), pause)
 
     def take_cursors(self, reader: str) -> None:
-        """Read the newest page, to go on from there later: down and up."""
-        down = self._begin(reader, "a scroll that pauses")
-        page = self._page(down)
-        up = self._begin(reader, "polls", AFTER, page["previous"])
-        up.scroll.entries = [*page["entries"]]
+        """Read the newest page twice, to go on from there later: down and up."""
+        down, up = self._begin(reader, "a scroll that pauses"), self._begin(reader, "polls", AFTER)
+        self._page(down)
+        page = self._page(up)
         if page["next"]:
             up.scroll.look_no_further()
         self.places[reader] += [down, up]
@@ -192,13 +202,32 @@ class Crowd(Company):
         scroll, direction, begun = place.scroll, place.direction, time.time()
         cursor = {direction: place.cursor} if place.cursor else {}
         page = self.api(scroll.reader).timeline.page(limit=LIMIT, hydrate=False, **cursor)
-        scroll.entries += page["entries"]
+        is_new = direction == AFTER or not cursor  # what comes above the first page is not below it
+        if scroll.reader in self.in_typescript:
+            is_new = page["is_first"] or (direction == AFTER and page["is_end"])
+            scroll = self._look_at_held(place, page, begun)
+        else:
+            scroll.entries += page["entries"]
         scroll.ended = time.time()
-        if direction == AFTER or not cursor:  # what comes above the first page is not below it
+        if is_new:
             scroll.since = begun
         place.cursor = page["previous"] if direction == AFTER else page["next"]
         place.is_at_end = place.cursor is None
         return page
+
+    def _look_at_held(self, place: Place, page: Any, begun: float) -> Reading:
+        """What a timeline of the TypeScript client holds, as another reading.
+
+        It begins with the page's request: an unfollow of before has emptied the timeline.
+        """
+        place.scroll = replace(
+            place.scroll, begun=begun, above=("", ""), entries=page["held"], is_ordered=True
+        )
+        if page["next"]:
+            place.scroll.look_no_further()
+        with self.lock:
+            self.scrolls.append(place.scroll)
+        return place.scroll
 
     # The end
 
@@ -221,7 +250,7 @@ class Crowd(Company):
         return found
 
 
-def run(home: Home, size: Size, seed: int, *, log: Path) -> Found:
+def run(home: Home, size: Size, seed: int, *, log: Path, client: Path) -> Found:
     """Publish, flip and read on an engine of its own; prints how long it took."""
     began = time.time()
 
@@ -230,7 +259,7 @@ def run(home: Home, size: Size, seed: int, *, log: Path) -> Found:
 
     try:
         stack = deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS)
-        with closing(Crowd(home, stack, size, seed)) as crowd:
+        with closing(Crowd(home, stack, size, seed, client)) as crowd:
             crowd.follow_at_first()
             crowd.publish_all(POSTS_BEFORE)
             crowd.come_to_rest()
@@ -246,7 +275,7 @@ def run(home: Home, size: Size, seed: int, *, log: Path) -> Found:
                 f"{len(crowd.scrolls):,} scrolls showed {judged.shown:,} entries, and had to show "
                 f"{judged.owed:,}; posts went by {ways}."
             )
-        return Found(judged.complaints, judged.owed, flips, ways, workers)
+        return Found(judged.complaints, judged.owed, flips, ways, workers, crowd.node.kills)
     finally:
         deploy.take_down(home)
 

@@ -4,7 +4,6 @@ import json
 import os
 import platform
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -16,27 +15,9 @@ from fanfold import times
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import User, entries, eventually, send
+from tests.e2e.typescript import CLIENT, copied, run
 
-CLIENT = Path(__file__).parents[3] / "clients" / "typescript"
 CHROME = "FANFOLD_CHROME"
-# Much longer than it takes on a busy machine.
-PATIENCE_SECONDS = 300
-
-
-def run(*command: str, cwd: Path = CLIENT, environment: Mapping[str, str] | None = None) -> str:
-    """Run a command, and return what it printed; fails with that."""
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env={**os.environ, **(environment or {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
-    return done.stdout
 
 
 def run_on(
@@ -67,12 +48,7 @@ def delivered_to(stack: Deployment, user: User) -> int:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the client, so that nothing else builds where these tests do."""
-    copy = tmp_path_factory.mktemp("client") / "typescript"
-    made = shutil.ignore_patterns("node_modules", "dist", ".build")
-    shutil.copytree(CLIENT, copy, ignore=made)
-    (copy / "node_modules").symlink_to(CLIENT / "node_modules")
-    return copy
+    return copied(tmp_path_factory.mktemp("client"))
 
 
 @pytest.fixture(scope="module")

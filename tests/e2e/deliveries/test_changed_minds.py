@@ -1,5 +1,7 @@
 """200 readers follow, unfollow and mute at random, while 2,000 posts are published.
 
+Half of the users act through the TypeScript client.
+
 Nobody is believed: `fanfold_cli/run/verdict.py` judges by what callers sent and were answered
 alone. Of the service's own words only one counts, that a delivery was complete at a time: until
 then an unfollow may count either way (docs/reliability.md).
@@ -17,6 +19,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -56,13 +59,13 @@ WEIGHTS = {"follow": 30, "twice": 6, "mute": 16, "read": 40, "mark": 8}
 class Crowd(Company):
     """Readers and publishers, and newcomers who follow in the end."""
 
-    def __init__(self, stack: Deployment, size: Size, random: Random) -> None:
+    def __init__(self, stack: Deployment, size: Size, random: Random, client: Path) -> None:
         self.size, self.random = size, random
         unique = uuid.uuid4().hex[:8]
         self.readers = [f"reader-{unique}-{number}" for number in range(size.readers)]
         self.newcomers = [f"newcomer-{unique}-{number}" for number in range(size.newcomers)]
         self.publishers = [f"publisher-{unique}-{number}" for number in range(size.publishers)]
-        super().__init__(stack, [*self.readers, *self.newcomers, *self.publishers])
+        super().__init__(stack, [*self.readers, *self.newcomers, *self.publishers], client)
         self.clicks = ThreadPoolExecutor(THREADS)
         self.readings: list[Reading] = []
         self.markers: dict[str, list[Key]] = defaultdict(list)
@@ -195,10 +198,10 @@ def publishers_in(listed: Iterable[Any]) -> list[str]:
     return [each["publisher_id"] for each in listed]
 
 
-def run(stack: Deployment, size: Size, seed: int) -> list[str]:
+def run(stack: Deployment, size: Size, seed: int, client: Path) -> list[str]:
     """Everything that is wrong; prints how much was judged, and how long it took."""
     began = time.time()
-    crowd = Crowd(stack, size, Random(seed))
+    crowd = Crowd(stack, size, Random(seed), client)
 
     def say(what: str) -> None:
         print(f"[{time.time() - began:6.1f} s] {what}")
@@ -241,6 +244,8 @@ def run(stack: Deployment, size: Size, seed: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_readers_see_at_once_what_they_chose_and_lose_nothing(stack: Deployment) -> None:
-    wrong = run(stack, FULL, SEED)
+def test_readers_see_at_once_what_they_chose_and_lose_nothing(
+    stack: Deployment, typescript_client: Path
+) -> None:
+    wrong = run(stack, FULL, SEED, typescript_client)
     assert not wrong, "\n".join(wrong[:20])

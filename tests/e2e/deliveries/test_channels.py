@@ -85,12 +85,14 @@ def test_who_is_demoted_is_pushed_again_and_nothing_is_lost_or_repeated(
 
 @pytest.mark.slow
 def test_readers_see_every_post_once_while_channels_are_flipped_and_plan_is_killed(
-    tmp_path: Path,
+    tmp_path: Path, typescript_client: Path
 ) -> None:
-    found = flips.run(Home(tmp_path / "engine"), FULL, SEED, log=tmp_path / "workers.log")
+    home, log = Home(tmp_path / "engine"), tmp_path / "workers.log"
+    found = flips.run(home, FULL, SEED, log=log, client=typescript_client)
     assert not found.complaints, "\n".join(found.complaints[:20])
     assert found.flips["add"] > 2 * FULL.flipped
     assert found.flips["demote"] > 2 * FULL.flipped
     assert found.workers["killed"] > 0
+    assert found.client_kills > 0
     assert min(found.ways["push"], found.ways["channel"]) > FULL.posts // 10
     assert found.owed > 1_000 * FULL.follows
