@@ -57,6 +57,12 @@ def test_no_seed_has_a_violation(seeds: range, record_property: Callable[..., No
     assert not [*missing(runs, len(seeds))]
 
 
+def test_the_page_about_seeds_names_every_kind_in_order() -> None:
+    page = (listing.ROOT / "docs/find-a-seed.md").read_text()
+    kinds = page.partition("| kind |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)`", kinds, re.MULTILINE) == [kind.name for kind in KINDS]
+
+
 def test_where_nothing_goes_wrong_every_check_of_costs_applies() -> None:
     with installed():
         for seed in range(10):
