@@ -64,7 +64,8 @@ class Node:
         self.waiting: dict[int, tuple[str, Future[Any]]] = {}  # by number: command and answer
         self.is_killed, self.kills = False, 0
         self._begin()
-        threading.Thread(target=self._listen, daemon=True).start()
+        self.listener = threading.Thread(target=self._listen, daemon=True)
+        self.listener.start()
 
     def ask(self, act: str, user: str, token: str, *given: Any) -> Any:
         """What the client's method of this name answers; raises `Refused` for each `Problem`."""
@@ -89,6 +90,7 @@ class Node:
 
     def close(self) -> None:
         self.process.kill()
+        self.listener.join()
 
     def _begin(self) -> None:
         self.process = subprocess.Popen(
@@ -109,7 +111,7 @@ class Node:
                     told = json.loads(line)
                     self.waiting.pop(told["id"])[1].set_result(told)
             with self.lock:
-                self.process.wait()
+                self.process.communicate()  # it has ended; this closes the pipes
                 if not self.is_killed:
                     for _, answer in self.waiting.values():
                         answer.set_exception(RuntimeError("Node has ended by itself."))
