@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[3]
 # 40,000 are the next.
 BOUNDS = {
     "the product": (("fanfold", "functions", "infra", "fanfold_cli", "fanfold_client"), 30_970),
-    "the proof": (("proof", "tools"), 28_720),
-    "the tests": (("tests",), 47_569),
+    "the proof": (("proof", "tools"), 28_763),
+    "the tests": (("tests",), 47_775),
 }
 
 # A reader finds a module in the listing of its folder.
