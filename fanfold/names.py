@@ -191,9 +191,13 @@ USER_POOL_CLIENT_ID_OUTPUT = "UserPoolClientId"
 CHANNEL_THRESHOLD_OUTPUT = "ChannelThreshold"
 
 METRICS_NAMESPACE = "Fanfold"
+# Powertools' variable with the value of the dimension `service`.
+SERVICE_NAME = "POWERTOOLS_SERVICE_NAME"
 FANOUTS_STALLED = "FanoutsStalled"
 # How many fan-outs operators have ended. By the table of the ledger, since no function emits it.
 FANOUTS_ABANDONED = "FanoutsAbandoned"
+# What an audit has found missing, by the same table: operators put it.
+AUDIT_MISSING = "AuditMissing"
 # Deliveries that PLAN has ended because their post is missing.
 FANOUTS_VOIDED = "FanoutsVoided"
 # The age of the oldest open fan-out in seconds, or 0: of those with at most one segment, and of
@@ -205,7 +209,9 @@ OLDEST_LARGE_OPEN_SECONDS = "OldestLargeOpenSeconds"
 # three times, and SWEEP receives each letter every minute.
 OLDEST_DEAD_LETTER_SECONDS = "OldestDeadLetterSeconds"
 ENTRIES_DELIVERED = "EntriesDelivered"
-LANE = "lane"  # a dimension of it
+# From acceptance to complete. Who completes a fan-out emits it, so each is counted once at most.
+DELIVERY_SECONDS = "DeliverySeconds"
+LANE = "lane"  # a dimension of both, but for what SWEEP completes
 GROWTHS = "Growths"
 GROWTHS_REFUSED = "GrowthsRefused"
 # The number of channels, including demoted ones. SWEEP emits it too, in a stage with channels.

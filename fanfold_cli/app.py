@@ -57,6 +57,7 @@ ENTRIES = {
         Entry("timeline", USE, "Show a user's timeline, newest first"),
         Entry("unread", USE, "Count a user's unread entries", module="timeline"),
         Entry("token", USE, "Print an access token for a user", module="timeline"),
+        Entry("status", OPERATE, "Say whether everything is well", package="health"),
         Entry("console", OPERATE, "Open a page that shows deliveries, queues and timelines live"),
         Entry("fanout", OPERATE, "Show, watch, list, resend or abandon deliveries of posts"),
         Entry("dlq", OPERATE, "List, show, redrive, drop or restore dead letters"),

@@ -175,12 +175,23 @@ class Deployment:
             )
         return found[0]
 
-    def run_time_settings(self) -> Settings:
-        """The settings of the deployed functions, including those of the stage."""
+    def _variables(self) -> dict[str, str]:
+        """The environment of PLAN."""
         function = self.event_source_mapping(names.PUBLISH)["FunctionArn"]
         answer = self.client("lambda").get_function_configuration(FunctionName=function)
+        variables: dict[str, str] = answer["Environment"]["Variables"]
+        return variables
+
+    def service_names(self) -> dict[names.Function, str]:
+        """The dimension `service` of the metrics of each function that completes deliveries."""
+        prefix = self._variables().get(names.SERVICE_NAME, "").removesuffix(names.PLAN.name)
+        return {each: prefix + each.name for each in (names.PLAN, names.DELIVER, names.SWEEP)}
+
+    def run_time_settings(self) -> Settings:
+        """The settings of the deployed functions, including those of the stage."""
+        variables = self._variables()
         try:
-            return Settings.from_env(answer["Environment"]["Variables"])
+            return Settings.from_env(variables)
         except KeyError as error:
             raise ExpectedError(
                 "The version of the deployed functions differs from the version of this command "

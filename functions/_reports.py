@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
@@ -15,18 +15,40 @@ from functions._worker import logger
 
 if TYPE_CHECKING:
     from fanfold.channels.promotion import Choice
+    from fanfold.fanout.deliver import Outcome
+
+Value: TypeAlias = tuple[MetricUnit, float]
 
 # A line is printed in two writes; another thread's could come between.
 _one_at_a_time = Lock()
 
 
-def count(metric: str, number: int, dimensions: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Emit a count with these dimensions, beside that of the service."""
+def count(metric: str, number: int) -> None:
+    """Emit a count."""
+    _emit({metric: (MetricUnit.Count, number)})
+
+
+def report_delivery(lane: str, outcome: Outcome) -> None:
+    """Emit how many entries a worker of this lane wrote, and how long a fan-out has taken."""
+    values: dict[str, Value] = {}
+    if outcome.written:
+        values[names.ENTRIES_DELIVERED] = MetricUnit.Count, outcome.written
+    if outcome.seconds is not None:
+        values[names.DELIVERY_SECONDS] = MetricUnit.Seconds, outcome.seconds
+    if values:
+        _emit(values, {names.LANE: lane})
+
+
+def _emit(
+    values: Mapping[str, Value], dimensions: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Emit metrics with these dimensions, beside that of the service."""
     # Not Powertools' `Metrics`: a process has one, and threads would share its dimensions.
     metrics = EphemeralMetrics(namespace=names.METRICS_NAMESPACE)
     for name, value in dimensions.items():
         metrics.add_dimension(name, value)
-    metrics.add_metric(metric, MetricUnit.Count, number)
+    for metric, (unit, amount) in values.items():
+        metrics.add_metric(metric, unit, amount)
     with _one_at_a_time:
         metrics.flush_metrics()
 

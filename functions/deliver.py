@@ -67,6 +67,8 @@ def take(received: Received[DeliverSegment]) -> None:
         written=outcome.written,
     )
     metrics.add_metric(names.ENTRIES_DELIVERED, MetricUnit.Count, outcome.written)
+    if outcome.seconds is not None:
+        metrics.add_metric(names.DELIVERY_SECONDS, MetricUnit.Seconds, outcome.seconds)
 
 
 @metrics.log_metrics

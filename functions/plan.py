@@ -32,7 +32,7 @@ from functions._intake import (
     body_text,
     read_event,
 )
-from functions._reports import count
+from functions._reports import count, report_delivery
 from functions._worker import Received, logger, queue_name, sources, work
 
 Message = PlanFanout | Event
@@ -132,8 +132,7 @@ def _plan(fanout_id: str, publisher_id: str, received: Received[Message]) -> Non
     logger.info(
         "A post was planned.", outcome=outcome.what, fanout_id=fanout_id, written=outcome.written
     )
-    if outcome.written:
-        count(names.ENTRIES_DELIVERED, outcome.written, {names.LANE: names.PUBLISH.lane})
+    report_delivery(names.PUBLISH.lane, outcome)
 
 
 def _edit(event: PostUpdated, edited_at: int) -> None:

@@ -65,6 +65,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
 
     The metrics are gauges, emitted once at the end of a complete run: an earlier value could end an
     alarm while every run fails. For the same reason, a run that was frozen for long emits none.
+    Seconds of deliveries wait for the next complete run, as they are as true then.
     """
     began_ms = clock.now_ms()
     seconds_left = context.get_remaining_time_in_millis() / 1000
@@ -99,3 +100,5 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
 
 def _log(swept: Swept) -> None:
     logger.warning("A fan-out was mended.", fanout_id=swept.fanout_id, what=swept.what)
+    if swept.seconds is not None:
+        metrics.add_metric(names.DELIVERY_SECONDS, MetricUnit.Seconds, swept.seconds)

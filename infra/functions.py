@@ -80,7 +80,7 @@ class ServiceFunction(lambda_.Function):
             environment={
                 # A dimension of the metrics. It contains the stage, so that two stages in one
                 # account do not raise each other's alarms.
-                "POWERTOOLS_SERVICE_NAME": service_name(stage, function),
+                names.SERVICE_NAME: service_name(stage, function),
                 **settings.to_env(),
             },
         )

@@ -36,6 +36,7 @@ class Outcome(NamedTuple):
 
     what: str  # delivered, handed back, or why there was nothing to do
     written: int = 0
+    seconds: float | None = None  # from acceptance to complete, if this worker completed it
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,9 @@ class Delivering:
             return Outcome(fanout.state)
         answers = fanout.is_answered_by(sent_at)
         if command.segment not in fanout.pending:
-            self._complete(fanout)
+            seconds = self._complete(fanout)
             self._note_answer(fanout, answers)
-            return Outcome("not pending")
+            return Outcome("not pending", seconds=seconds)
         now_ms = clock.now_ms()
         if fanout.has_expired(now_ms):
             self.ledger.expire(fanout, now=times.to_text(now_ms))
@@ -102,8 +103,8 @@ class Delivering:
                 f"{fanout.fanout_id}`."
             )
         if post.deleted:
-            self._finish(fanout, command.segment, written=begin.written, answers=answers)
-            return Outcome("post deleted")
+            seconds = self._finish(fanout, command.segment, written=begin.written, answers=answers)
+            return Outcome("post deleted", seconds=seconds)
         delivery = Delivery(
             start=begin.position,
             hi=part.hi,
@@ -120,8 +121,8 @@ class Delivering:
         end = run(delivery, self.transport, entry)
         match end:
             case Done(written):
-                self._finish(fanout, command.segment, written=written, answers=answers)
-                return Outcome("delivered", written - begin.written)
+                seconds = self._finish(fanout, command.segment, written=written, answers=answers)
+                return Outcome("delivered", written - begin.written, seconds)
             case HandBack():
                 self._hand_back(fanout, command, end, answers=answers)
                 return Outcome("handed back", end.written - begin.written)
@@ -133,7 +134,8 @@ class Delivering:
         if answers and fanout.is_open and fanout.pending and fanout.came_out < fanout.asked_at:
             self.ledger.note_answer(fanout)
 
-    def _finish(self, fanout: Fanout, segment: int, *, written: int, answers: bool) -> None:
+    def _finish(self, fanout: Fanout, segment: int, *, written: int, answers: bool) -> float | None:
+        """Finish the segment; the seconds since acceptance, if that completes the fan-out."""
         now = times.to_text(clock.now_ms())
         after = self.ledger.finish_segment(
             fanout, segment, written=written, now=now, answers=answers
@@ -142,14 +144,20 @@ class Delivering:
             after = self.ledger.get(fanout.fanout_id)
             if after and after.pending:
                 self._note_answer(fanout, answers)
-        if after:
-            self._complete(after)
+        elif after.state == COMPLETE:  # it was the only segment
+            return after.lag_seconds(now)
+        return self._complete(after) if after else None
 
-    def _complete(self, fanout: Fanout) -> None:
-        """Complete the fan-out after its last segment, even if an earlier worker crashed there."""
+    def _complete(self, fanout: Fanout) -> float | None:
+        """Complete the fan-out after its last segment, even if an earlier worker crashed there.
+
+        Returns the seconds since acceptance; None if it is not complete, or was before.
+        """
         if not fanout.pending and fanout.state != COMPLETE:
             now = times.to_text(clock.now_ms())
-            self.ledger.complete_if_delivered(fanout.fanout_id, now=now)
+            if self.ledger.complete_if_delivered(fanout.fanout_id, now=now):
+                return fanout.lag_seconds(now)
+        return None
 
     def _hand_back(
         self, fanout: Fanout, command: DeliverSegment, end: HandBack, *, answers: bool

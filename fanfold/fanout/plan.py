@@ -147,12 +147,14 @@ class Planning:
     def _complete(self, fanout: Fanout, written: int) -> Outcome:
         """Complete a fan-out that has all its entries; this counts them once."""
         now = times.to_text(clock.now_ms())
-        if not self.ledger.complete_at_once(fanout.fanout_id, followers=written, now=now):
+        done = self.ledger.complete_at_once(fanout.fanout_id, followers=written, now=now)
+        if not done:
             # Another message has planned it meanwhile, or our own update was repeated.
             seen = self.ledger.get(fanout.fanout_id)
             if seen and seen.segments == 1 and seen.pending:
-                self.ledger.finish_segment(seen, 0, written=written, now=now)
-        return Outcome("delivered", written)
+                after = self.ledger.finish_segment(seen, 0, written=written, now=now)
+                done = after is not None
+        return Outcome("delivered", written, fanout.lag_seconds(now) if done else None)
 
     def _complete_in_channel(self, fanout: Fanout, followers: int, revision: int) -> Outcome:
         """Complete a fan-out whose post is in a channel, as a head of this revision tells."""
@@ -162,7 +164,7 @@ class Planning:
         ):
             # Our own update was repeated, or another message has planned it: it ends as that says.
             return Outcome("planned before", 1)
-        return Outcome("in the channel", 1)
+        return Outcome("in the channel", 1, fanout.lag_seconds(now))
 
     def _plan(
         self, fanout: Fanout, sample: Sample, level: int, resume: Resume | None = None

@@ -98,6 +98,13 @@ class Fanout:
     def changed_ms(self) -> int:
         return times.to_ms(self.changed_at) if self.changed_at else 0
 
+    def lag_seconds(self, completed_at: str) -> float:
+        """Seconds from acceptance to this completion, never below 0.
+
+        The two times come from different clocks: the door's or queue's, and a worker's.
+        """
+        return max(0, times.to_ms(completed_at) - times.to_ms(self.accepted_at)) / 1000
+
     def may_be_stored(self, now_ms: int) -> bool:
         """Whether somebody who has opened the row may still store its post."""
         return self.awaits_plan and now_ms - self.changed_ms < VOID_MS

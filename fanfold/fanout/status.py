@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fanfold import times
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import COMPLETE, VOID, Fanout
 from fanfold.timeline.posts import no_post
@@ -40,7 +39,7 @@ def status_of(fanout: Fanout) -> DeliveryStatus:
         segments=fanout.segments,
         accepted_at=fanout.accepted_at,
         completed_at=completed_at,
-        lag_seconds=_lag(fanout.accepted_at, completed_at) if completed_at else None,
+        lag_seconds=fanout.lag_seconds(completed_at) if completed_at else None,
     )
 
 
@@ -53,8 +52,3 @@ def status_for(fanouts: Ledger, ref_id: str, *, publisher_id: str) -> DeliverySt
     if fanout is None or fanout.publisher_id != publisher_id or fanout.state == VOID:
         raise no_post(ref_id)
     return status_of(fanout)
-
-
-def _lag(accepted_at: str, completed_at: str) -> float:
-    # The two times come from different clocks: the door's or queue's, and a worker's.
-    return max(0, times.to_ms(completed_at) - times.to_ms(accepted_at)) / 1000

@@ -7,6 +7,10 @@ from fanfold import times
 from fanfold.fanout.row import Fanout
 from fanfold.sweep.run_limits import Key
 
+# An open fan-out of at most one segment is late at this age: it takes seconds, and SWEEP mends a
+# lost one within 11 minutes.
+SMALL_LATE_SECONDS = 900
+
 
 @dataclass(frozen=True)
 class Oldest:

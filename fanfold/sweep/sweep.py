@@ -42,6 +42,7 @@ class Swept:
 
     fanout_id: str
     what: str
+    seconds: float | None = None  # from acceptance to complete, if SWEEP completed it
 
 
 Report = Callable[[Swept], None]
@@ -147,8 +148,10 @@ class Sweeping:
             send = partial(_send, queue)
             for _ in self._each(send, _cut(messages, MAX_BATCH), errors):
                 pass
+        now = times.to_text(clock.now_ms())
         for remedy, row in done:
-            report(Swept(row.fanout_id, remedy.value))
+            seconds = row.lag_seconds(now) if remedy is Remedy.COMPLETE else None
+            report(Swept(row.fanout_id, remedy.value, seconds))
 
     def _noted(self, due: Due) -> Due | None:
         """Note a remedy; None if the fan-out has moved since it was read."""

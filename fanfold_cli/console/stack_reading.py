@@ -202,7 +202,7 @@ class StackReading:
         self.spent.metrics = len(names.LANES)
         if now - self._asked_at < METRIC_SECONDS:
             return self._metric
-        self._service = self._service or self._name_of_service()
+        self._service = self._service or self.deployment.service_names()[names.DELIVER]
         # CloudWatch has all of a minute about a minute later.
         end = datetime.fromtimestamp(now // 60 * 60, UTC) - timedelta(minutes=1)
         answer: Any = self.deployment.client("cloudwatch").get_metric_data(
@@ -223,12 +223,6 @@ class StackReading:
         }
         stat = {"Metric": metric, "Period": METRIC_SECONDS, "Stat": "Sum"}
         return {"Id": f"lane_{lane}", "MetricStat": stat}
-
-    def _name_of_service(self) -> str:
-        function = self.deployment.event_source_mapping(names.BULK)["FunctionArn"]
-        lambda_ = self.deployment.client("lambda")
-        answer = lambda_.get_function_configuration(FunctionName=function)
-        return str(answer["Environment"]["Variables"].get("POWERTOOLS_SERVICE_NAME", ""))
 
 
 def _size(row: Fanout) -> int:

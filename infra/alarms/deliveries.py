@@ -8,6 +8,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 
 from fanfold import names
 from fanfold.channels.head import MOST
+from fanfold.sweep.oldest import SMALL_LATE_SECONDS
 
 from ..queues import WorkQueue
 from ..settings.stages import Stage
@@ -34,8 +35,7 @@ GROWTH_PERIOD: Final = Duration.minutes(5)
 
 # A lane with messages writes entries every second, unless it is paused or every write fails.
 STILL_MINUTES: Final = 15
-# A fan-out of one segment takes seconds, and SWEEP mends a lost one within 11 minutes.
-SMALL_FANOUT: Final = Duration.minutes(15)
+SMALL_FANOUT: Final = Duration.seconds(SMALL_LATE_SECONDS)
 # SWEEP reports once a minute, but now and then twice in one and not in the next.
 REPORTS: Final = 3
 # One period of five minutes would ring later than five of one: CloudWatch prefers older data to

@@ -34,12 +34,13 @@ READ_ONLY = {
     "cost",
     "shards show",
     "channels list",
+    "status",
 }
 
 # What each command with --stack needs beside it.
 READS: tuple[str, ...] = ("fanout show x", "fanout watch x", "fanout list")
 READS += ("dlq list", "dlq show x")
-READS += ("doctor --whole", "pause --show", "shards show x", "channels list")
+READS += ("doctor --whole", "pause --show", "shards show x", "channels list", "status")
 CHANGES: tuple[str, ...] = ("seed --edges {file}", "smoke", "publish hello --user ada")
 CHANGES += ("edit x hello --user ada",)
 CHANGES += ("retract x --user ada", "follow x --user ada", "unfollow x --user ada")

@@ -6,6 +6,7 @@ Nothing else would notice a difference: the alarm would be silent for ever.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -18,7 +19,8 @@ from infra.alarms.service import GROWERS
 from proof.model.cloudwatch import Alarm, MetricId
 from tests.infra.pinned_alarms import synthesized
 from tests.infra.template import of_type, variables
-from tests.service import System, through_lanes
+from fanfold.ids import ref_id_for
+from tests.service import AT, System, through_lanes
 
 
 def emitted(out: str) -> list[MetricId]:
@@ -80,3 +82,33 @@ def test_a_lane_counts_its_own_entries(system: System, capsys: pytest.CaptureFix
         if names.ENTRIES_DELIVERED in line
     ]
     assert counted == [("publish", 3), ("express", 3), ("bulk", 0)]
+
+
+def test_a_delivery_reports_once_how_long_it_took_whoever_completes_it(
+    system: System, capsys: pytest.CaptureFixture[str]
+) -> None:
+    system.publish("nobody-follows")
+    system.pump("Publish")
+    system.give_followers(3)
+    system.publish()
+    system.clock.advance(2)
+    system.pump("Publish")
+    with through_lanes():
+        system.publish("post-2")
+        system.pump("Publish")
+        system.clock.advance(3)
+        system.pump("Express")
+        system.publish("post-3")
+        system.pump("Publish")
+    crashed = system.ledger(ref_id_for("ada", "post-3"))
+    # The worker crashed after its last segment, of two.
+    system.fanouts.finish_segment(replace(crashed, segments=2), 0, written=3, now=AT)
+    system.clock.advance(1_000)
+    system.sweep()
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    took = [
+        (line.get("lane"), line[names.DELIVERY_SECONDS])
+        for line in lines
+        if names.DELIVERY_SECONDS in line
+    ]
+    assert took == [("publish", [0]), ("publish", [2]), ("express", [3]), (None, [1_000])]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fanfold import clock
+from fanfold import clock, times
 from fanfold.errors import BadInput, Undeliverable, Unsent
 from fanfold.fanout import deliver
 from fanfold.fanout.backlog import Resume
@@ -111,6 +111,32 @@ def test_the_last_segment_completes_the_fanout() -> None:
     assert (worker.row.state, worker.row.delivered) == (COMPLETE, 7)
 
 
+LAST = replace(ROW, pending=frozenset({1}))
+ONLY = replace(ROW, segments=1, pending=frozenset({0}))
+CRASHED = replace(ROW, pending=frozenset())  # the worker of its last segment
+
+
+@pytest.mark.parametrize(
+    ("row", "seconds"), [(LAST, 4.5), (ONLY, 4.5), (CRASHED, 4.5), (ROW, None)]
+)
+@pytest.mark.parametrize("is_retracted", [False, True])
+def test_who_completes_a_fanout_says_how_long_it_took_and_nobody_else_does(
+    row: Fanout, seconds: float | None, is_retracted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "now_ms", lambda: times.to_ms(ROW.accepted_at) + 4_500)
+    command = replace(COMMAND, segment=1 % row.segments, segments=row.segments)
+    worker = Worker(Done(7), row)
+    worker.post = replace(POST, deleted=is_retracted)
+    assert worker.deliver(command).seconds == seconds
+    assert (worker.row.state == COMPLETE) == (seconds is not None)
+    faster = Worker(Done(7), row)
+    faster.meanwhile = replace(
+        row, state=COMPLETE, pending=frozenset(), completed_at=stores.ROW.accepted_at
+    )
+    if row is not CRASHED and not is_retracted:
+        assert faster.deliver(command).seconds is None, "another worker has completed it"
+
+
 @pytest.mark.parametrize(
     ("pending", "state", "calls"),
     [
@@ -122,7 +148,7 @@ def test_a_segment_that_is_not_pending_is_not_delivered_again(
     pending: set[int], state: str, calls: list[str]
 ) -> None:
     worker = Worker(Done(7), replace(ROW, pending=frozenset(pending), state=state))
-    assert worker.deliver() == Outcome("not pending", 0)
+    assert worker.deliver()[:2] == Outcome("not pending", 0)[:2]
     assert not worker.deliveries
     assert worker.calls == calls
     assert worker.row.state == (DELIVERING if pending else COMPLETE)

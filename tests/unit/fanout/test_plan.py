@@ -140,8 +140,22 @@ def test_a_completion_counts_once_where_the_fanout_is_planned_or_complete_alread
         worker.at_its_update(is_lost=True)
     else:
         worker.at_its_update(worker.plan_by_another)
-    assert worker.plan() == Outcome("delivered", 7)
+    outcome = worker.plan()
+    assert outcome[:2] == ("delivered", 7)
+    # A completion whose answer was lost is not reported.
+    assert (outcome.seconds is None) == is_lost
     assert (worker.row.delivered, worker.row.pending, worker.sent) == (7, frozenset(), [])
+
+
+def test_who_completes_a_fanout_says_how_long_it_took_and_nobody_else_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clock, "now_ms", lambda: times.to_ms(ROW.accepted_at) + 4_500)
+    assert planner(7).plan().seconds == planner(0).plan().seconds == 4.5
+    assert planner(100_000).plan().seconds is None, "it is only planned"
+    worker = planner(7)
+    worker.at_its_update(lambda: worker.ledger.complete_at_once("post-1", followers=7, now=ROW.accepted_at))
+    assert worker.plan().seconds is None, "another worker has completed it"
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,19 @@ def test_each_kind_is_asked_about_in_its_own_queue_and_group(stage: SweepStage) 
     ]
 
 
+def test_a_delivery_that_a_run_completes_is_reported_with_how_long_it_took(
+    stage: SweepStage,
+) -> None:
+    stage.add("queued")
+    stage.add("done", segments=2)
+    for segment in (0, 1):  # and the worker of the last one crashed
+        now = stage.row_of("done").accepted_at
+        stage.ledger.finish_segment(stage.row_of("done"), segment, written=5, now=now)
+    stage.clock.advance(1_000)
+    stage.sweep()
+    assert {each.fanout_id: each.seconds for each in stage.swept} == {"queued": None, "done": 1_000}
+
+
 def test_a_run_without_time_reads_no_row_and_sends_nothing(stage: SweepStage) -> None:
     stage.add("queued")
     stage.clock.advance(1_000)

@@ -29,7 +29,7 @@ FOLLOWERS = 200
 
 @dataclass
 class Lambda:
-    """One function behind every queue, whose metrics have this service's name."""
+    """PLAN behind every queue, of a stage that is named in the service's name of its metrics."""
 
     state: str = "Enabled"
 
@@ -39,7 +39,7 @@ class Lambda:
         return {"EventSourceMappings": [mapping]}
 
     def get_function_configuration(self, **_: Any) -> Any:
-        return {"Environment": {"Variables": {"POWERTOOLS_SERVICE_NAME": "fanfold-prod-deliver"}}}
+        return {"Environment": {"Variables": {"POWERTOOLS_SERVICE_NAME": "fanfold-prod-plan"}}}
 
 
 @dataclass
