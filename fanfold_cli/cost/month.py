@@ -17,7 +17,7 @@ from fanfold_cli.cost.prices import (
 )
 from fanfold_cli.cost.publish import MB_PER_GB, REQUEST_SECONDS, Publish
 
-ALARM_METRICS, METRICS = 70, 5  # of alarms, rounded up; our own
+ALARM_METRICS, METRICS = 70, 8  # of alarms, rounded up; our own
 
 DAYS = 30
 RETENTION_DAYS = 30

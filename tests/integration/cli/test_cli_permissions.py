@@ -18,10 +18,12 @@ from botocore.exceptions import ClientError
 
 from fanfold import names
 from fanfold_cli import aws
+from fanfold_cli.health.reading import ACTIONS
 from fanfold_cli.run.rows import rows
 from proof.aws_verify import watch
 from proof.model.iam import Need, arn, needs_of_key
 from tests.commands import FakeLambda, Stack, outputs, run, run_on
+from tests.integration.cli.health.test_status import CloudWatch, Lambda
 from tests.integration.cli.test_cli_channels import stack as with_channels
 from tests.integration.cli.test_cli_drop import LINE
 from tests.integration.cli.test_cli_fanout import accept
@@ -238,6 +240,19 @@ def test_deliveries_need_what_is_documented(system: System, line: str) -> None:
     assert run_with_documented("fanout", command, *more, like=f"fanout {command}") == (0, set())
 
 
+def test_the_status_needs_what_is_documented(system: System) -> None:
+    accept(system, "open")
+    allowed = documented("status")
+    dynamodb, sqs = Policed(allowed), PolicedSqs(allowed)
+    plain = {"cloudwatch": CloudWatch(), "lambda_": Lambda("Bulk")}
+    ran = run("status", "--json", **plain, dynamodb=dynamodb, sqs=sqs)
+    assert (ran.json["unread"], dynamodb.denied | sqs.denied) == ({}, set())
+    assert ran.json["paused"] == ["bulk"]
+    (row,) = re.findall(r"^\| `status` \| (.*) \|$", DOCS.read_text(), re.M)
+    told = set(re.findall(r"`(?:\w+:)?(\w+)`", row))
+    assert told == {action for actions in ACTIONS.values() for action in actions}
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -282,7 +297,7 @@ def test_a_day_on_aws_reads_tables_with_what_is_documented() -> None:
     assert read("doctor"), "permission to examine is not enough"
 
 
-READ = ("fanout list", "shards show", "channels list", "dlq list", "dlq drop", "doctor")
+READ = ("status", "fanout list", "shards show", "channels list", "dlq list", "dlq drop", "doctor")
 WRITTEN = (
     *("fanout resend", "fanout abandon", "dlq redrive", "shards grow", "channels add"),
     *("doctor --repair", "smoke", "seed"),

@@ -14,12 +14,12 @@ import pytest
 
 from fanfold import names
 from fanfold.follows.sharding import NotGrown
+from fanfold.ids import ref_id_for
 from functions._reports import report_growth
 from infra.alarms.service import GROWERS
 from proof.model.cloudwatch import Alarm, MetricId
 from tests.infra.pinned_alarms import synthesized
 from tests.infra.template import of_type, variables
-from fanfold.ids import ref_id_for
 from tests.service import AT, System, through_lanes
 
 

@@ -154,7 +154,8 @@ def test_who_completes_a_fanout_says_how_long_it_took_and_nobody_else_does(
     assert planner(7).plan().seconds == planner(0).plan().seconds == 4.5
     assert planner(100_000).plan().seconds is None, "it is only planned"
     worker = planner(7)
-    worker.at_its_update(lambda: worker.ledger.complete_at_once("post-1", followers=7, now=ROW.accepted_at))
+    other, now = worker.ledger, ROW.accepted_at
+    worker.at_its_update(lambda: other.complete_at_once("post-1", followers=7, now=now))
     assert worker.plan().seconds is None, "another worker has completed it"
 
 
