@@ -148,9 +148,8 @@ class Sweeping:
             send = partial(_send, queue)
             for _ in self._each(send, _cut(messages, MAX_BATCH), errors):
                 pass
-        now = times.to_text(clock.now_ms())
         for remedy, row in done:
-            seconds = row.lag_seconds(now) if remedy is Remedy.COMPLETE else None
+            seconds = row.lag_seconds(row.completed_at) if row.completed_at else None
             report(Swept(row.fanout_id, remedy.value, seconds))
 
     def _noted(self, due: Due) -> Due | None:
@@ -159,8 +158,8 @@ class Sweeping:
         now_ms = clock.now_ms()
         match remedy:
             case Remedy.COMPLETE:
-                now = times.to_text(now_ms)
-                is_done = self.ledger.complete_if_delivered(row.fanout_id, now=now)
+                row = replace(row, completed_at=times.to_text(now_ms))
+                is_done = self.ledger.complete_if_delivered(row.fanout_id, now=row.completed_at)
             case Remedy.EXPIRE:
                 is_done = self.ledger.expire(row, now=times.to_text(now_ms))
             case Remedy.STALL:
@@ -169,7 +168,7 @@ class Sweeping:
                 is_done = self.fanouts.note_round(row, now_ms=now_ms)
             case _:
                 is_done = self.fanouts.note_question(row, now_ms=now_ms)
-        return due if is_done else None
+        return (remedy, row) if is_done else None
 
     def _commands(self, done: Sequence[Due]) -> Iterator[tuple[WorkQueue, list[Message]]]:
         """The messages of many fan-outs, by queue; each keeps the group of its fan-out."""

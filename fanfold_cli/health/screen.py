@@ -8,6 +8,7 @@ from typing import Any
 from fanfold import names, times
 from fanfold.channels.head import MOST
 from fanfold_cli.deliveries.fanouts import age
+from fanfold_cli.health.reading import AUDIT_DAYS
 from fanfold_cli.health.verdict import BULK, EXPRESS, PUBLISH, Health, Verdict
 from fanfold_cli.terminal import duration, number_table, print_result, print_values, say
 
@@ -56,7 +57,7 @@ def _open(health: Health) -> dict[str, Any] | None:
         ages = [health.seconds_since(each.accepted_ms) for each in health.open if each.lane == lane]
         counts, below = {}, 0
         for name, most in AGES.items():
-            counts[name] = sum(age <= most for age in ages) - below
+            counts[name] = sum(each <= most for each in ages) - below
             below += counts[name]
         oldest = max(ages, default=None)
         found[lane] = {"count": len(ages), "by_age": counts, "oldest_seconds": oldest}
@@ -106,6 +107,8 @@ def _values(health: Health) -> dict[str, str]:
         found["throttles"] = f"{', '.join(each) or 'none'} in 24 h"
     if health.alarms is not None:
         found["alarms"] = ", ".join(health.alarms) or "none rings"
+    if health.throttles is not None:  # other metrics could be read
+        found["last audit"] = f"none in {AUDIT_DAYS.days} days"
     if health.audit is not None:
         at = times.to_text(health.audit.at_ms)
         found["last audit"] = f"{at}: {health.audit.missing:,} missing"

@@ -51,6 +51,13 @@ def a_calm_world_rings_no_alarm(found: Evidence) -> Iterator[str]:
             yield f"{name} rings in minute {minute}, and nothing is wrong."
 
 
+def a_calm_world_reports_how_long_each_delivery_took(found: Evidence) -> Iterator[str]:
+    """Only a worker that dies, or an answer that is lost, leaves one out."""
+    missing = found.world.observer.unreported.total()
+    if missing and found.world.watch and is_calm(found.world):
+        yield f"{missing} deliveries are complete, and nobody has reported how long they took."
+
+
 def is_calm(world: World) -> bool:
     """Whether nothing happened that should ring an alarm."""
     triggers = world.triggers

@@ -68,6 +68,7 @@ CHECKS: tuple[Check, ...] = (
     follows.edges_agree_with_the_lists_of_follows,
     alarms.a_late_post_rings_its_alarm,
     alarms.a_calm_world_rings_no_alarm,
+    alarms.a_calm_world_reports_how_long_each_delivery_took,
     work.dead_letters_are_noise_or_were_tried_out,
     work.small_faults_need_no_sweep,
     work.writes_are_in_proportion,

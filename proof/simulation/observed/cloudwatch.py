@@ -110,6 +110,8 @@ class Watch:
         service = {**dimensions, "service": f"{SERVICE}{function}"}
         for name, each in metrics.items():
             self._take(key(name, **service), each["Value"])
+            if name == names.DELIVERY_SECONDS:
+                self.world.observer.reported(each["Value"])
 
     def invoked(self, function: str, *, failed: bool) -> None:
         self._take(("Invocations", (("FunctionName", function),)), (1.0,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +90,8 @@ class Observer:
     landed_ms: dict[tuple[str, str], float] = field(default_factory=dict)
     # The last time: a post is delivered again if a restore has lost its row in the ledger.
     completed_last_ms: dict[str, float] = field(default_factory=dict)
+    # How many completions took so many seconds, of which no function has reported that yet.
+    unreported: Counter[float] = field(default_factory=Counter)
     # Whose post each entry is, by user and sort key; and when each post was stored, by `ref_id`.
     publishers: dict[tuple[str, str], str] = field(default_factory=dict)
     posted_ms: dict[str, float] = field(default_factory=dict)
@@ -196,6 +198,10 @@ class Observer:
                 self.world.channels.completed(row, now_ms)
                 self.completed_ms.setdefault(row["fanout_id"]["S"], now_ms)
                 self.completed_last_ms[row["fanout_id"]["S"]] = now_ms
+                if ":completed_at" in request["ExpressionAttributeValues"]:
+                    times_ms = (times.to_ms(row[at]["S"]) for at in ("accepted_at", "completed_at"))
+                    accepted_ms, completed_ms = times_ms
+                    self.unreported[max(0, completed_ms - accepted_ms) / 1000] += 1
         elif operation == "batch_get_item" and _is_by_plan(task):
             self.one_hops.read(request, answer, task)
         elif operation == "batch_write_item":
@@ -246,6 +252,13 @@ class Observer:
             counted = request.get("ExpressionAttributeValues", {}).get(":last_post")
             if counted:
                 self.uncounted.add(counted["S"])
+
+    def reported(self, took: Iterable[float]) -> None:
+        """A function has reported how many seconds some deliveries took: each once at most."""
+        for seconds in took:
+            if not self.unreported[seconds]:
+                self.violations.append(f"A delivery took {seconds} s by a report, and none did.")
+            self.unreported[seconds] -= 1
 
     def _is_unknown(self, queue: str, task: Task) -> bool:
         """Whether SWEEP could not know that a queue is paused.

@@ -901,6 +901,18 @@ spoil_for(
 )
 
 
+# Nobody has listened to what the functions of this world reported.
+spoil_for(
+    alarms.a_calm_world_reports_how_long_each_delivery_took,
+    {"and nobody has reported how long they took": lambda world: Watch(world) and None},
+)
+
+
+@spoils(observed, "A delivery took 7.0 s by a report, and none did")
+def a_report_of_no_delivery(world: World) -> None:
+    Watch(world).emitted("plan", {names.DELIVERY_SECONDS: {"Value": [7.0]}}, {})
+
+
 def _slow(ref_id: str, segments: int) -> Spoil:
     """A post in `segments` has taken a minute more beside a celebrity."""
 

@@ -12,6 +12,7 @@ RELIABILITY = Path(__file__).parents[3] / "docs/reliability.md"
 def test_the_public_metrics_keep_their_names() -> None:
     assert names.METRICS_NAMESPACE == "Fanfold"
     assert names.ENTRIES_DELIVERED == "EntriesDelivered"
+    assert names.DELIVERY_SECONDS == "DeliverySeconds"
     assert [(names.LANE, lane.lane) for lane in names.LANES] == [
         ("lane", "express"),
         ("lane", "bulk"),
