@@ -215,16 +215,8 @@ def test_without_verified_claims_no_route_does_anything_whatever_headers_pretend
 
 NOT_USERS = [
     *(None, "", " victim", "victim ", "victim\n", "victim\0", "v" * 129, "vi\ud800ctim"),
-    *(
-        "victim#muted",
-        "victim#",
-        "#victim",
-        "#sweep",
-        "victim/../mallory",
-        "victim%23muted",
-        ".",
-        "..",
-    ),
+    *("victim#muted", "victim#", "#victim", "#sweep", "victim/../mallory", "victim%23muted"),
+    *(".", ".."),
     # How API Gateway writes a list that a token holds.
     *("[victim]", "[victim mallory]"),
     # A Cyrillic i, a wide v, a space of no width, an accent by itself.
