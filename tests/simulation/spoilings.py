@@ -19,6 +19,7 @@ from fanfold.ids import ref_id_for
 from fanfold.timeline.visibility import PageFilter
 from proof.simulation.clients import requests
 from proof.simulation.clients.climbs import Climb
+from proof.simulation.observed.channels import ChannelSettings
 from proof.simulation.stage import stores
 from proof.simulation.world.world import World
 
@@ -53,6 +54,14 @@ def calm() -> World:
 def settled() -> World:
     """The calm world, after its few users have done what they do."""
     world = calm()
+    world.run(lambda each: each.start_client("all", lambda: _live(each)))
+    return world
+
+
+def channelled() -> World:
+    """The same course on a stage with channels: the posts of one publisher are in one."""
+    world = calm()
+    world.channels.stage = ChannelSettings(threshold=len(FOLLOWERS), containers=1)
     world.run(lambda each: each.start_client("all", lambda: _live(each)))
     return world
 
@@ -99,14 +108,19 @@ class Spoiling:
     check: str
     says: str
     spoil: Spoil
+    world: Callable[[], World] = settled
 
 
 SPOILINGS: list[Spoiling] = []
 
 
-def spoil_for(check: Callable[..., object], spoilings: Mapping[str, Spoil]) -> None:
+def spoil_for(
+    check: Callable[..., object],
+    spoilings: Mapping[str, Spoil],
+    world: Callable[[], World] = settled,
+) -> None:
     """Register what spoils a world, each by a part of the sentence that `check` says then."""
-    SPOILINGS.extend(Spoiling(check.__name__, *each) for each in spoilings.items())
+    SPOILINGS.extend(Spoiling(check.__name__, *each, world) for each in spoilings.items())
 
 
 def spoils(check: Callable[..., object], *says: str) -> Callable[[Spoil], Spoil]:

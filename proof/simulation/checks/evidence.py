@@ -10,6 +10,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 from fanfold import contract, names, times
+from fanfold.channels import head_table
+from fanfold.channels.head import head_of
 from fanfold.channels.known_head import MOST_SECONDS
 from fanfold.fanout.row import COMPLETE, VOID
 from fanfold.ids import sort_key, split_sort_key
@@ -115,12 +117,15 @@ class Evidence:
         self.fanouts = {row["fanout_id"]["S"]: row for row in known}
         rows = world.rows(names.TIMELINES)
         self.timeline = [row for row in rows if not is_channel(row["user_id"]["S"])]
+        self.channel_entries = [row for row in rows if is_channel(row["user_id"]["S"])]
         # The posts in channels at the end: the publishers by `ref_id`.
         self.in_channels = {
             split_sort_key(row["sort_key"]["S"])[1]: row["publisher_id"]["S"]
-            for row in rows
-            if is_channel(row["user_id"]["S"])
+            for row in self.channel_entries
         }
+        self.head = head_of(world.row(names.PUBLISHERS, head_table.KEY))
+        # Before anybody reads the timelines, which brings rows up to date.
+        self.readers = world.rows(names.READERS)
         self.sort_keys: dict[tuple[str, str], list[str]] = {}  # by user and `ref_id`
         for row in self.timeline:
             user, key = row["user_id"]["S"], row["sort_key"]["S"]

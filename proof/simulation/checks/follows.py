@@ -9,7 +9,10 @@ from dataclasses import replace
 from fanfold import names
 from fanfold.aws.items import get_number
 from fanfold.follows.relation import FOLLOWED
+from fanfold.timeline import marks
+from fanfold.timeline.readers import reader_of
 from proof.simulation.checks.evidence import Evidence
+from proof.simulation.checks.reading.shown_publishers import is_excused
 from proof.simulation.clients.history import Pair
 from proof.simulation.observed.observers import pair_of
 from proof.simulation.oracle.follows import Sighting, contradictions, sightings_of
@@ -63,3 +66,31 @@ def edges_agree_with_the_lists_of_follows(found: Evidence) -> Iterator[str]:
         count = len(found.seen.following.get(user, ())) + world.damage.miscounted[user]
         if get_number(row, "follows") != count:
             yield f"The count of follows of {user} is not {count}."
+
+
+def readers_know_the_channels_of_whom_they_follow(found: Evidence) -> Iterator[str]:
+    """A reader's row has a mark of each followed channel up to its version, and of no other.
+
+    It is complete to no later version than the head's.
+    """
+    world, head = found.world, found.head
+    followed = {
+        (row["user_id"]["S"], row["publisher_id"]["S"])
+        for row in world.rows(names.FOLLOWING)
+        if row["state"]["S"] == FOLLOWED
+    }
+    for row in found.readers:
+        user, reader = row["user_id"]["S"], reader_of(row)
+        if reader.channels_seen > head.version:
+            yield f"{user} knows channels up to {reader.channels_seen}, of {head.version}."
+        for channel in head.channels.values():
+            pair = user, channel.publisher_id
+            relation = found.history.relations.get(pair)
+            is_marked = marks.holds(reader.channels, channel.publisher_id)
+            is_covered = channel.version <= reader.channels_seen
+            if is_excused(found, pair) or (relation and relation.is_unsettled()):
+                continue
+            if is_marked and pair not in followed:
+                yield f"{user} has a mark of the channel of {pair[1]}, and does not follow."
+            elif is_covered and pair in followed and not is_marked:
+                yield f"{user} follows {pair[1]}, and has no mark of the channel."

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 
 from fanfold import names, times
 from fanfold.aws.items import get_number
+from fanfold.channels.head import partition_of
 from fanfold.fanout.row import ABANDONED, COMPLETE, ENTRIES_EXPIRE_AT
 from fanfold.follows import ring
 from fanfold.follows.follows_table import TOMBSTONE_SECONDS
+from fanfold.ids import split_sort_key
 from fanfold.names import EXPIRES_AT
 from fanfold.settings import Settings
 from fanfold.timeline.posts import OUTLIVES_SECONDS
 from proof.simulation.checks.evidence import Evidence
 from proof.simulation.faults.faults import MAX_SKEW_MS
+from proof.simulation.observed.channels import is_channel
 from proof.simulation.observed.observers import pair_of
 from proof.simulation.world.world import accepted_ms
 
@@ -83,8 +87,11 @@ def fanouts_agree_with_their_posts(found: Evidence) -> Iterator[str]:
 
 
 def entries_agree_with_their_fanouts(found: Evidence) -> Iterator[str]:
-    """An entry has the key, the publisher and the time to live that the ledger says."""
-    for row in found.timeline:
+    """An entry has the key, the publisher and the time to live that the ledger says.
+
+    So has an entry of a channel, which lies in the partition of its publisher.
+    """
+    for row in (*found.timeline, *found.channel_entries):
         user, ref_id = row["user_id"]["S"], row["sort_key"]["S"].partition("#")[2]
         fanout = found.fanouts.get(ref_id)
         if fanout is None:
@@ -95,6 +102,37 @@ def entries_agree_with_their_fanouts(found: Evidence) -> Iterator[str]:
             yield f"{user} has {ref_id} of another publisher than the ledger's."
         if row.get(EXPIRES_AT) != fanout[ENTRIES_EXPIRE_AT]:
             yield f"The entry {ref_id} of {user} expires at another time than the ledger's."
+        if is_channel(user) and user != partition_of(row["publisher_id"]["S"]):
+            yield f"{ref_id} lies in the channel {user} of another publisher."
+
+
+def channels_are_in_the_head(found: Evidence) -> Iterator[str]:
+    """A channel is readable while it has entries, and the head counts all that are complete.
+
+    No channel, and no post in the ledger, is of a later head.
+    """
+    head = found.head
+    ends: dict[str, list[int]] = defaultdict(list)  # of what is complete in a channel
+    for row in found.channel_entries:
+        if found.is_in_channel(split_sort_key(row["sort_key"]["S"])[1]):
+            ends[row["publisher_id"]["S"]].append(get_number(row, EXPIRES_AT))
+    for publisher, times_s in ends.items():
+        channel = head.of(publisher)
+        if channel is None:
+            yield f"{publisher} has posts in a channel, and the head does not know it."
+            continue
+        if not channel.is_active and channel.until < max(times_s):
+            yield f"The channel of {publisher} ends before its posts."
+        if channel.seq < len(times_s):
+            yield f"The head counts {channel.seq} posts of {publisher}, of {len(times_s)}."
+    for key, channel in head.channels.items():
+        if key != channel.key:
+            yield f"The channel of {channel.publisher_id} lies under another key than its mark."
+        if channel.version > head.version:
+            yield f"The channel of {channel.publisher_id} is of a later version than the head."
+    for ref_id, row in found.fanouts.items():
+        if get_number(row, "head_revision") > head.revision:
+            yield f"{ref_id} was told by a later head than there is."
 
 
 def edges_lie_where_they_are_read(found: Evidence) -> Iterator[str]:

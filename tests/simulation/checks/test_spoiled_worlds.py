@@ -10,7 +10,7 @@ import ast
 import importlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -22,6 +22,7 @@ import pytest
 
 from fanfold import contract, names
 from fanfold.aws.items import expressions
+from fanfold.channels.head import HEAD, key_of, partition_of
 from fanfold.doctor.findings import Snapshot, Unreachable
 from fanfold.errors import Contended, TooManyFollows, TryLater
 from fanfold.fanout.ledger import Ledger
@@ -30,7 +31,7 @@ from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.relation import FOLLOWED, Follow
 from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
-from fanfold.timeline import post_cache, visibility
+from fanfold.timeline import marks, post_cache, visibility
 from fanfold.timeline.page_reads import Shown
 from proof.simulation.checks import (
     alarms,
@@ -74,6 +75,7 @@ from tests.simulation.spoilings import (
     Spoil,
     acting,
     changed,
+    channelled,
     edge,
     edge_of,
     entry,
@@ -656,6 +658,99 @@ spoil_for(
     },
 )
 
+# Channels
+
+
+def _channel(**attributes: Any) -> Spoil:
+    """Change the channel in the head."""
+
+    def change(channels: Any) -> Any:
+        (channel,) = channels["M"].values()
+        channel["M"].update(attributes)
+        return channels
+
+    return partial(changed, table=names.PUBLISHERS, key={"publisher_id": HEAD}, channels=change)
+
+
+def _under_another_key(channels: Any) -> Any:
+    return {"M": {key_of(OTHER): channel for channel in channels["M"].values()}}
+
+
+def _in_channel(**attributes: Any) -> Spoil:
+    """Change the entry of a post in the channel."""
+
+    def spoil(world: World) -> None:
+        key = {**entry_of(world, "ann", POST), "user_id": partition_of(PUBLISHER)}
+        changed(world, names.TIMELINES, key, **attributes)
+
+    return spoil
+
+
+def _reader(user: str, **attributes: Any) -> Spoil:
+    """Change a reader's row."""
+
+    def spoil(world: World) -> None:
+        row = world.row(names.READERS, keyed({"user_id": user}))
+        put(world, names.READERS, **{**row, **attributes})
+
+    return spoil
+
+
+def an_entry_in_the_channel_of_another(world: World) -> None:
+    row = world.row(names.TIMELINES, keyed(entry_of(world, "ann", SMALL)))
+    put(world, names.TIMELINES, **{**row, "user_id": text(partition_of(PUBLISHER))})
+
+
+def _no_mark(world: World) -> None:
+    row = world.row(names.READERS, keyed({"user_id": "ann"}))
+    del row["channels"]
+    put(world, names.READERS, **row)
+
+
+spoil_for(
+    rows.channels_are_in_the_head,
+    {
+        "ends before its posts": _channel(until=number(1)),
+        "The head counts 1 posts of p0, of": _channel(seq=number(1)),
+        "is of a later version than the head": _channel(v=number(2**50)),
+        "lies under another key than its mark": partial(
+            changed,
+            table=names.PUBLISHERS,
+            key={"publisher_id": HEAD},
+            channels=_under_another_key,
+        ),
+        "and the head does not know it": partial(
+            gone, table=names.PUBLISHERS, key={"publisher_id": HEAD}
+        ),
+        "was told by a later head than there is": partial(
+            fanout, ref_id=POST, head_revision=number(2**50)
+        ),
+    },
+    channelled,
+)
+spoil_for(
+    rows.entries_agree_with_their_fanouts,
+    {
+        "of #p0 expires at another time": _in_channel(expires_at=later),
+        "#p0 has sent under another sort key": partial(
+            fanout, ref_id=SENT, sort_key=text(f"{AN_HOUR_LATER}#{SENT}")
+        ),
+        "lies in the channel #p0 of another publisher": an_entry_in_the_channel_of_another,
+    },
+    channelled,
+)
+spoil_for(
+    follows.readers_know_the_channels_of_whom_they_follow,
+    {
+        "ann knows channels up to": _reader("ann", channels_seen=number(2**50)),
+        "fay has a mark of the channel of p0": _reader(
+            "fay", channels={"BS": [marks.hash_of(PUBLISHER)]}
+        ),
+        "ann follows p0, and has no mark": _no_mark,
+    },
+    channelled,
+)
+
 # Operators
 
 
@@ -947,8 +1042,9 @@ def violations(world: World) -> list[str]:
     return judge.violations(world, CHECKS.values())
 
 
-def test_nothing_is_wrong_with_the_world_before_it_is_spoiled() -> None:
-    world = settled()
+@pytest.mark.parametrize("lived", [settled, channelled])
+def test_nothing_is_wrong_with_the_world_before_it_is_spoiled(lived: Callable[[], World]) -> None:
+    world = lived()
     assert violations(world) == []
     assert {NOISE} == {message.body for _, message in world.dead_letters()}
 
@@ -957,7 +1053,7 @@ def test_every_spoiling_is_noticed_and_every_sentence_is_said() -> None:
     said: list[str] = []
     unnoticed: list[str] = []
     for spoiling in SPOILINGS:
-        world = settled()
+        world = spoiling.world()
         with spoiling.spoil(world) or nullcontext():
             found = judge.violations(world, [CHECKS[spoiling.check]])
         if not any(spoiling.says in line for line in found):
