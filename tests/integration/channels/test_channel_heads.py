@@ -62,6 +62,17 @@ def test_only_a_channel_that_was_demoted_as_seen_is_removed(heads: HeadTable) ->
     assert add(heads, "ada").channels[key_of("ada")].tag > first.tag
 
 
+def test_a_head_that_has_changed_since_it_was_seen_is_not_replaced(heads: HeadTable) -> None:
+    seen = add(heads, "ada")
+    after = heads.raise_seq("ada", "2026-11-20T18:00:00.123Z#post")
+    assert after is not None
+    rebuilt = seen._replace(version=seen.version + 1, revision=seen.revision + 2)
+    assert not heads.replace(seen, rebuilt)
+    assert heads.get() == after
+    assert heads.replace(after, rebuilt)
+    assert heads.get() == rebuilt
+
+
 def test_a_head_that_was_lost_begins_above_what_readers_have_seen(
     system: System, heads: HeadTable
 ) -> None:

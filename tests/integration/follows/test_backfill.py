@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fanfold import names
-from fanfold.aws.retries import STEP
+from fanfold import contract, names
+from fanfold.aws.retries import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, STEP
 from fanfold.errors import Unsent
+from fanfold.follows.backfill import POSTS_WHEN_LATE
 from fanfold.ids import ref_id_for
 from functions import relate
-from tests.service import Json, System, error
+from functions._worker import Received
+from tests.service import Json, System, around_calls, error
 
 FIRST, SECOND = "relation.backfill", "relation.settle"
 
@@ -233,3 +236,52 @@ def test_a_failed_order_fails_no_other(system: System, monkeypatch: pytest.Monke
     system.clock.advance(400)
     system.pump("Relation")
     assert shown(system, "bob") == ["one"]
+
+
+@pytest.mark.parametrize("kind", [FIRST, SECOND])
+def test_an_order_is_as_late_as_its_first_sending_however_often_it_is_moved_back(
+    system: System, kind: str
+) -> None:
+    post(system, *map(str, range(POSTS_WHEN_LATE + 2)))
+    system.follow("bob")
+    orders(system)
+    system.clock.advance(300)
+    record = system.record("Relation", order(kind))
+    first_ms = system.clock.ms - 300_000
+    record["messageAttributes"][contract.FIRST_SENT_AT] = {
+        "stringValue": str(first_ms),
+        "dataType": "String",
+    }
+    assert system.take({"Records": [record]}) == []
+    assert len(shown(system)) == POSTS_WHEN_LATE
+
+
+@pytest.mark.parametrize(("kind", "name"), [(FIRST, "first"), (SECOND, "second")])
+def test_an_order_ends_in_time_for_its_last_call_to_be_answered(
+    system: System, monkeypatch: pytest.MonkeyPatch, kind: str, name: str
+) -> None:
+    ends = []
+
+    def note(*_: Any, stop_at: float, **__: Any) -> None:
+        ends.append(stop_at)
+
+    monkeypatch.setattr(relate, "backfilling", SimpleNamespace(**{name: note}))
+    message, now = relate._read(json.dumps(order(kind))), system.clock.ms
+    relate.take(Received("Relation", message, "ada", now, now, "", "", False, stop_at=100.0))
+    assert ends == [100.0 - CONNECT_TIMEOUT_SECONDS - READ_TIMEOUT_SECONDS]
+
+
+def test_a_backfill_sees_every_throttle_and_no_client_retries_for_it(system: System) -> None:
+    post(system, "one")
+    system.follow("bob")
+    refused = []
+
+    def refuse(operation: str, request: Json, make: Callable[[], Any]) -> Any:
+        if operation != "BatchWriteItem":
+            return make()
+        refused.append(request)
+        raise error("ProvisionedThroughputExceededException")
+
+    with around_calls(refuse):
+        assert len(system.take({"Records": system.receive("Relation")})) == 1
+    assert len(refused) == STEP.attempts

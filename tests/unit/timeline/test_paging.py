@@ -428,6 +428,39 @@ def test_many_posts_in_a_row_that_are_left_out_are_read_in_few_calls() -> None:
     assert keys.posts == 150
 
 
+# Second looks
+
+
+def test_a_second_look_has_room_for_what_another_part_hid_from_the_first() -> None:
+    names = [key(10_000 + each) for each in range(5)]
+
+    def oldest(_within: Range, *, limit: int, is_consistent: bool, **_: object) -> Any:
+        found = names if is_consistent else names[:1]
+        return [Entry(each) for each in found[:limit]], len(found) > limit
+
+    keys = Keys(*names)
+    here = Cursor(names[-1], FLOOR, tuple(map(hashed, names[:2])))
+    source = Source(keys.newest, oldest, hidden=3)
+    page = paging.page(source, keys.show, Asked(5, after=here), floor=FLOOR, now=NOW)
+    assert shown(page) == names[:1:-1]
+
+
+def test_a_look_that_ends_at_the_cursors_position_is_looked_at_again_for_what_is_missing() -> None:
+    names = [key(10_000 + each) for each in range(6)]
+    looks = []
+
+    def oldest(_within: Range, *, limit: int, is_consistent: bool, **_: object) -> Any:
+        looks.append(is_consistent)
+        found = names if is_consistent else names[1:]
+        return [Entry(each) for each in found[:limit]], len(found) > limit
+
+    keys = Keys(*names)
+    here = Cursor(names[4], FLOOR, (hashed(names[0]), hashed(names[4])))
+    source = Source(keys.newest, oldest)
+    page = paging.page(source, keys.show, Asked(1, after=here), floor=FLOOR, now=NOW)
+    assert (shown(page), looks) == ([names[1]], [False, True])
+
+
 # Parameters
 
 
