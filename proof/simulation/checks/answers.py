@@ -28,6 +28,8 @@ ANSWERS = {
     contract.READ_MARKER.key: {200},
     contract.COUNT_UNREAD.key: {200},
     contract.READ_FEED.key: {200},
+    contract.LIST_FOLLOWERS.key: {200, 403},
+    contract.COUNT_FOLLOWERS.key: {200, 403},
 }
 
 # Faults that fail no call.

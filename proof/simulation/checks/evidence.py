@@ -94,7 +94,8 @@ class Seen:
 
     at_ms: float = 0.0
     shown: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # entries by user
-    following: dict[str, list[str]] = field(default_factory=dict)  # publishers by user
+    # By user: the publishers, and since when each is followed.
+    following: dict[str, dict[str, str]] = field(default_factory=dict)
     status: dict[str, dict[str, Any] | None] = field(default_factory=dict)  # by `ref_id`
     muted: dict[str, set[str]] = field(default_factory=dict)  # publishers by user
     # What is unread by user, the marker, and the sort keys of all entries, without content.

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
-from fanfold import names
+from fanfold import contract, names, times
 from fanfold.aws.items import get_number
+from fanfold.errors import FollowersClosed
 from fanfold.follows.relation import FOLLOWED
 from fanfold.timeline import marks
 from fanfold.timeline.readers import reader_of
-from proof.simulation.checks.evidence import Evidence
+from proof.simulation.checks.evidence import ROUNDING_MS, Evidence
 from proof.simulation.checks.reading.shown_publishers import is_excused
+from proof.simulation.clients import requests
 from proof.simulation.clients.history import Pair
 from proof.simulation.observed.observers import pair_of
 from proof.simulation.oracle.follows import Sighting, contradictions, sightings_of
@@ -26,8 +29,8 @@ def follows_change_as_they_were_asked_to(found: Evidence) -> Iterator[str]:
     for (user, publisher), relation in found.history.relations.items():
         changes = sightings_of(found.world.observer.changes[user, publisher])
         # The row changes while a request is open, even if deliveries see that later.
-        requests = [replace(request, seen_by=math.nan) for request in relation.requests]
-        for what in contradictions(requests, [*changes], skew_ms=found.skew_ms):
+        asked = [replace(request, seen_by=math.nan) for request in relation.requests]
+        for what in contradictions(asked, [*changes], skew_ms=found.skew_ms):
             yield f"{user} at {publisher}: no order of the requests explains: {what}."
 
 
@@ -94,3 +97,56 @@ def readers_know_the_channels_of_whom_they_follow(found: Evidence) -> Iterator[s
                 yield f"{user} has a mark of the channel of {pair[1]}, and does not follow."
             elif is_covered and pair in followed and not is_marked:
                 yield f"{user} follows {pair[1]}, and has no mark of the channel."
+
+
+def follows_are_listed_with_their_time(found: Evidence) -> Iterator[str]:
+    """A list says since when a follow is: since one of the requests for it."""
+    margin = found.skew_ms + ROUNDING_MS
+    for user, lines in found.seen.following.items():
+        for publisher, at in lines.items():
+            relation = found.history.relations.get((user, publisher))
+            asked = [each for each in relation.requests if each.follows] if relation else []
+            at_ms = times.to_ms(at)
+            is_told = any(
+                each.is_import or each.begun - margin <= at_ms <= each.ended + margin
+                for each in asked
+            )
+            if not is_told:
+                yield f"{user} is told to follow {publisher} since {at}, when nobody asked for it."
+
+
+def publishers_are_told_who_follows_them(found: Evidence) -> Iterator[str]:
+    """A publisher lists and counts exactly those in whose lists it is; others are refused.
+
+    It asks after all other checks have, which so see the same world as without it.
+    """
+    world, following = found.world, found.seen.following
+    told: dict[str, tuple[list[str], dict[str, Any] | None]] = {}
+    refused: set[int] = set()
+
+    def ask() -> None:
+        for publisher in sorted({publisher for _, publisher in found.history.relations}):
+            told[publisher] = requests.followers(world, publisher)
+            path = {"publisher_id": publisher}
+            refused.update(
+                requests.call(world, "reader", route, path=path)[0]
+                for route in (contract.LIST_FOLLOWERS, contract.COUNT_FOLLOWERS)
+            )
+
+    world.run(lambda each: each.start_client("publisher", ask))
+    for publisher, (users, count) in told.items():
+        wanted = {user for user, listed in following.items() if publisher in listed}
+        unsettled = {
+            user
+            for (user, each), relation in found.history.relations.items()
+            if each == publisher and relation.is_unsettled()
+        }
+        if len(users) != len(set(users)) or ({*users} ^ wanted) - unsettled:
+            yield f"{publisher} is told the followers {users}, and has {sorted(wanted)}."
+        # Of more than are read, the number is an estimate.
+        may_estimate = len(users) >= world.sample_edges
+        is_right = count and (count["followers"] == len(users) if count["exact"] else may_estimate)
+        if not is_right:
+            yield f"{publisher} is told the count {count}, of {len(users)}."
+    if refused - {FollowersClosed.status}:
+        yield f"Who asks for the followers of another is answered {sorted(refused)}."

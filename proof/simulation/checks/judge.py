@@ -40,6 +40,7 @@ CHECKS: tuple[Check, ...] = (
     rows.channels_are_in_the_head,
     rows.edges_lie_where_they_are_read,
     rows.follows_are_kept,
+    rows.rates_are_used_up_for_their_period_at_most,
     posts.every_accepted_post_is_delivered_or_visibly_not,
     posts.posts_are_accepted_when_they_were_sent,
     posts.nobody_publishes_over_http_faster_than_the_rate,
@@ -48,6 +49,7 @@ CHECKS: tuple[Check, ...] = (
     ledger.the_ledger_is_right,
     ledger.every_post_that_is_shown_is_owed_to_all,
     ledger.what_an_operator_ended_stays_ended,
+    ledger.publishers_are_told_what_the_ledger_says,
     shown_posts.every_reading_shows_what_it_should,
     shown_posts.timelines_show_what_they_should,
     shown_posts.posts_are_shown_as_they_were_sent,
@@ -68,6 +70,7 @@ CHECKS: tuple[Check, ...] = (
     follows.lists_of_follows_are_what_was_asked_for,
     follows.edges_agree_with_the_lists_of_follows,
     follows.readers_know_the_channels_of_whom_they_follow,
+    follows.follows_are_listed_with_their_time,
     alarms.a_late_post_rings_its_alarm,
     alarms.a_calm_world_rings_no_alarm,
     alarms.a_calm_world_reports_how_long_each_delivery_took,
@@ -76,6 +79,7 @@ CHECKS: tuple[Check, ...] = (
     work.writes_are_in_proportion,
     work.stragglers_have_nobody_written_again,
     entries.a_last_post_reaches_every_follower_once,
+    follows.publishers_are_told_who_follows_them,
     nothing_was_observed_during_the_run,
 )
 

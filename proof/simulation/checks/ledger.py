@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
-from fanfold.fanout.row import ABANDONED, COMPLETE, DELIVERING, QUEUED, STALLED
+from fanfold import times
+from fanfold.aws.items import get_number
+from fanfold.fanout.row import ABANDONED, CHANNEL, COMPLETE, DELIVERING, PUSH, QUEUED, STALLED
 from fanfold.names import GIVEN_UP, OPEN
-from proof.simulation.checks.evidence import Evidence
+from proof.simulation.checks.evidence import ROUNDING_MS, Evidence
+from proof.simulation.faults.faults import MAX_SKEW_MS
 
 
 def the_ledger_is_right(found: Evidence) -> Iterator[str]:
@@ -62,3 +66,41 @@ def what_an_operator_ended_stays_ended(found: Evidence) -> Iterator[str]:
             continue
         if ref_id not in found.world.abandoned:
             yield f"{ref_id} is abandoned, and nobody did that."
+
+
+def publishers_are_told_what_the_ledger_says(found: Evidence) -> Iterator[str]:
+    """The status of a delivery has the counts of its row, and the times and the way of the run."""
+    world = found.world
+    for ref_id, publish in found.publishes.items():
+        told, row = publish.status, found.fanouts.get(ref_id)
+        if told is None or row is None:
+            continue
+        segments, pending = get_number(row, "segments"), len(row.get("pending", {}).get("NS", ()))
+        resumes = row.get("resume", {"M": {}})["M"].values()
+        written = sum(int(each["S"].split(".")[1]) for each in resumes)
+        counts = {
+            "segments": segments,
+            "segments_done": segments - pending,
+            "delivered": get_number(row, "delivered") + written,
+        }
+        for name, count in counts.items():
+            if told[name] != count:
+                yield f"{ref_id} is told to have {told[name]} {name}, and has {count}."
+        if told["state"] != COMPLETE:
+            if told["lag_seconds"] is not None and told["completed_at"] is None:
+                yield f"{ref_id} is told to have a lag, and to be under way."
+            continue
+        way = CHANNEL if ref_id in world.channels.complete_ms else PUSH
+        if told["by"] != way:
+            yield f"{ref_id} is told to be delivered by {told['by']}, and was by {way}."
+        begun_ms = times.to_ms(told["accepted_at"])
+        ended_ms = times.to_ms(told["completed_at"])
+        margin = MAX_SKEW_MS + found.skew_ms + ROUNDING_MS
+        if ended_ms > world.observer.completed_last_ms.get(ref_id, math.inf) + margin:
+            yield f"{ref_id} is told to be complete later than it was."
+        if told["lag_seconds"] != max(0, ended_ms - begun_ms) / 1000:
+            yield f"{ref_id} is told to have taken {told['lag_seconds']} s."
+        # What PLAN delivers at once, it counts.
+        is_counted = ref_id in world.observer.at_once and way == PUSH
+        if is_counted and told["followers_estimated"] != told["delivered"]:
+            yield f"{ref_id} is told to have {told['followers_estimated']} followers."

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
-from fanfold import names, times
+from fanfold import json_text, names, times
 from fanfold.aws.items import get_number
 from fanfold.channels.head import partition_of
 from fanfold.fanout.row import ABANDONED, COMPLETE, ENTRIES_EXPIRE_AT
@@ -23,6 +25,9 @@ from proof.simulation.observed.observers import pair_of
 from proof.simulation.world.world import accepted_ms
 
 DAY_SECONDS = 24 * 60 * 60
+RETENTION_SECONDS = Settings.retention_days * DAY_SECONDS
+# By which the clocks of doors, queues and functions differ at most, and messages wait in a call.
+CLOCKS_SECONDS = 60
 
 
 def posts_are_stored_as_they_were_sent(found: Evidence) -> Iterator[str]:
@@ -34,17 +39,31 @@ def posts_are_stored_as_they_were_sent(found: Evidence) -> Iterator[str]:
                 yield f"{ref_id} is retracted, and nobody asked for that."
             if row.keys() - {"ref_id", "publisher_id", "accepted_at", "deleted_at", EXPIRES_AT}:
                 yield f"{ref_id} is retracted, and still has its content."
+            given = found.history.given_times.get(ref_id)
+            since_ms = times.to_ms(given) if given else math.inf
+            if not _lasts(found, row, RETENTION_SECONDS + OUTLIVES_SECONDS, since_ms):
+                yield f"The tombstone of {ref_id} ends at another time than its retention."
             continue
         edits = found.history.edits.of(ref_id, row["publisher_id"]["S"])
         sent = [*(each.content for each in publishes), *(each.content for each in edits)]
         if json.loads(row["body"]["S"]) not in sent:
             yield f"{ref_id} has a body that nobody sent."
+        first = row.get("first_body_hash", {}).get("S")
+        if first not in {json_text.digest(each.content) for each in publishes}:
+            yield f"{ref_id} has the hash of a body that was not published."
         at = found.history.given_times.get(ref_id, row["accepted_at"]["S"])
         if row["sort_key"]["S"] != f"{at}#{ref_id}":
             yield f"{ref_id} has another sort key than that of its time."
-        wanted = times.to_ms(at) // 1000 + Settings.retention_days * DAY_SECONDS + OUTLIVES_SECONDS
+        wanted = times.to_ms(at) // 1000 + RETENTION_SECONDS + OUTLIVES_SECONDS
         if get_number(row, EXPIRES_AT) != wanted:
             yield f"The post {ref_id} expires at another time than its retention's end."
+
+
+def _lasts(found: Evidence, row: dict[str, Any], seconds: int, since_ms: float = math.inf) -> bool:
+    """Whether a row expires so many seconds after a moment of the run, or since `since_ms`."""
+    clock = found.world.clock
+    begun, since = get_number(row, EXPIRES_AT) - seconds, min(since_ms, clock.start_ms) / 1000
+    return since - CLOCKS_SECONDS <= begun <= clock.now + CLOCKS_SECONDS
 
 
 def what_was_retracted_leaves_a_tombstone(found: Evidence) -> Iterator[str]:
@@ -171,3 +190,20 @@ def follows_are_kept(found: Evidence) -> Iterator[str]:
             yield f"The follow of {publisher} by {user} is to expire."
         if not is_followed and EXPIRES_AT not in row:
             yield f"The tombstone of {user} at {publisher} never expires."
+        if not is_followed and EXPIRES_AT in row and not _lasts(found, row, TOMBSTONE_SECONDS):
+            yield f"The tombstone of {user} at {publisher} ends too early or too late."
+        if get_number(row, "asked_at") > now_ms + 1000 * CLOCKS_SECONDS:
+            yield f"{user} has asked about {publisher} in the future."
+
+
+def rates_are_used_up_for_their_period_at_most(found: Evidence) -> Iterator[str]:
+    """The follows of a user, and the posts of a publisher, use up a rate no further ahead."""
+    world = found.world
+    now_s = world.clock.now + CLOCKS_SECONDS
+    for table, name, seconds in (
+        (names.READERS, "follows_until_ns", DAY_SECONDS),
+        (names.PUBLISHERS, "posts_until_ns", 60),
+    ):
+        for row in world.rows(table):
+            if get_number(row, name) > (now_s + seconds) * 10**9:
+                yield f"{row[table.partition_key]['S']} has used up a rate far into the future."

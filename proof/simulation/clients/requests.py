@@ -215,12 +215,19 @@ def page_of(world: World, user: str, *, limit: int, after: str | None) -> dict[s
     return found
 
 
-def following(world: World, user: str, *, limit: int) -> list[str]:
-    """List page by page whom a user follows."""
+def following(world: World, user: str, *, limit: int) -> dict[str, str]:
+    """List page by page whom a user follows, in order, and since when."""
     pages = pages_of(world, user, contract.LIST_FOLLOWING, "following", "cursor", limit)
-    found = [line["publisher_id"] for each in pages for line in each.lines]
     note_listing(world, user, FOLLOWING, pages)
-    return found
+    return {line["publisher_id"]: line["followed_at"] for each in pages for line in each.lines}
+
+
+def followers(world: World, publisher: str) -> tuple[list[str], dict[str, Any] | None]:
+    """List a publisher's followers in pages of two, and count them, as that publisher."""
+    path = {"publisher_id": publisher}
+    pages = pages_of(world, publisher, contract.LIST_FOLLOWERS, "followers", "cursor", 2, path=path)
+    _, count = call(world, publisher, contract.COUNT_FOLLOWERS, path=path)
+    return [line["user_id"] for each in pages for line in each.lines], count
 
 
 def note_listing(world: World, user: str, name: str, pages: list[_Page]) -> None:

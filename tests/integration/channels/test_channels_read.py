@@ -238,10 +238,17 @@ def test_a_second_look_has_queries_of_its_own(
     system.door("timeline").channels.forget()
     with counted() as calls:
         assert read(system, after=page["previous"], limit="5") == []
-    queries = [request["ExpressionAttributeValues"][":owner"] for _, request in calls if "Key" not in request and "Limit" in request]
+    queries = [
+        request["ExpressionAttributeValues"][":owner"]
+        for _, request in calls
+        if "Key" not in request and "Limit" in request
+    ]
     first, second = (at for at, owner in enumerate(queries) if owner == text("bob"))
     looks = queries[first:second], queries[second:]
-    assert [sorted(each["S"] for each in look if each["S"] != "bob") for look in looks] == [["#ada", "#ada", "#bea", "#bea"], ["#ada", "#bea"]]
+    assert [sorted(each["S"] for each in look if each["S"] != "bob") for look in looks] == [
+        ["#ada", "#ada", "#bea", "#bea"],
+        ["#ada", "#bea"],
+    ]
 
 
 # The memo
