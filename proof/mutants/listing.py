@@ -53,6 +53,7 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/channels/cleanup": ((), ("channel_cleanup",)),
     "fanfold/channels/delivery": ((), ("channel_delivery",)),
     "fanfold/channels/following": ((), ("channels_follow", "channels_read")),
+    "fanfold/channels/head_table": ((), ("channel_heads",)),
     "fanfold/channels/parts": (("channel_parts",), ("channels_read",)),
     "fanfold/channels/promotion": ((), ("channel_delivery",)),
     "fanfold/channels/windows": (("channel_parts",), ("channels_read",)),
@@ -66,6 +67,7 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/json_text": (("json_text", "intake", "messages"), ("json", "publish", "cli_drop")),
     "fanfold/messages": (("messages", "plan"), ("dead_letters", "pipeline", "cli_dlq")),
     "functions": (("worker",), _WORKER),
+    "functions/_wiring": ((), ("backfill", *_WORKER)),
     "functions/sweep": ((), ("metrics", "sweep", "dead_letters")),
 }
 # The protocol of deliveries and follows. It leaves out values without decisions (names, settings,
@@ -131,12 +133,16 @@ MODULES = (
             "visibility",
         )
     ),
-    *(f"fanfold/channels/{name}.py" for name in ("cleanup", "delivery", "following", "parts")),
+    *(f"fanfold/channels/{name}.py" for name in ("cleanup", "delivery", "following")),
+    *(f"fanfold/channels/{name}.py" for name in ("head_table", "parts")),
     *(f"fanfold/channels/{name}.py" for name in ("promotion", "reading", "union", "windows")),
     *(f"fanfold/aws/{name}.py" for name in ("dead_letters", "dynamodb", "queues", "retries")),
     "fanfold/json_text.py",
     "fanfold/messages.py",
-    *(f"functions/{name}.py" for name in ("_worker", "deliver", "plan", "relate", "sweep")),
+    *(
+        f"functions/{name}.py"
+        for name in ("_wiring", "_worker", "deliver", "plan", "relate", "sweep")
+    ),
 )
 
 

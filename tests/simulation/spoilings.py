@@ -17,6 +17,7 @@ from fanfold.aws import boto
 from fanfold.follows.edges_table import edge_key
 from fanfold.ids import ref_id_for
 from fanfold.timeline.visibility import PageFilter
+from proof.model.clock import START_MS
 from proof.simulation.clients import requests
 from proof.simulation.clients.climbs import Climb
 from proof.simulation.observed.channels import ChannelSettings
@@ -173,6 +174,11 @@ def number(value: float) -> dict[str, str]:
 def later(value: dict[str, str]) -> dict[str, str]:
     """A number that is one more."""
     return number(int(value["N"]) + 1)
+
+
+def soon(_value: object) -> dict[str, str]:
+    """An epoch second a minute after the beginning of a run."""
+    return number(START_MS / 1000 + 60)
 
 
 def entry_of(world: World, user: str, ref_id: str) -> dict[str, str]:

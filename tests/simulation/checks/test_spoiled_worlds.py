@@ -27,12 +27,15 @@ from fanfold.doctor.findings import Snapshot, Unreachable
 from fanfold.errors import Contended, TooManyFollows, TryLater
 from fanfold.fanout.ledger import Ledger
 from fanfold.follows import ring
+from fanfold.follows.follower_estimate import Estimate
+from fanfold.follows.followers import Followers
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.relation import FOLLOWED, Follow
 from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
 from fanfold.timeline import marks, post_cache, visibility
 from fanfold.timeline.page_reads import Shown
+from proof.model.clock import START_MS
 from proof.simulation.checks import (
     alarms,
     answers,
@@ -89,6 +92,7 @@ from tests.simulation.spoilings import (
     post,
     put,
     settled,
+    soon,
     spoil_for,
     spoils,
     text,
@@ -199,6 +203,43 @@ spoil_for(
         ),
         "never expires": partial(follow, user="fay", expires_at=None),
         "is to expire": partial(follow, user="ann", expires_at=number(1)),
+        "ends too early or too late": partial(follow, user="fay", expires_at=soon),
+        "in the future": partial(follow, user="ann", asked_at=number(32_503_680_000_000)),
+    },
+)
+
+
+def _used_up(table: names.Table, name: str, owner: str) -> Spoil:
+    """A rate is used up for a year."""
+    until = number((START_MS + 365 * 86_400_000) * 1_000_000)
+    return partial(changed, table=table, key={table.partition_key: owner}, **{name: until})
+
+
+spoil_for(
+    rows.rates_are_used_up_for_their_period_at_most,
+    {
+        "ann has used up a rate": _used_up(names.READERS, "follows_until_ns", "ann"),
+        "p0 has used up a rate": _used_up(names.PUBLISHERS, "posts_until_ns", PUBLISHER),
+    },
+)
+
+
+spoil_for(
+    follows.follows_are_listed_with_their_time,
+    {"when nobody asked for it": partial(follow, user="ann", followed_at=text(AN_HOUR_LATER))},
+)
+spoil_for(
+    follows.publishers_are_told_who_follows_them,
+    {
+        "is told the followers []": lambda _: patch.object(
+            Followers, "list", lambda *_, **__: ([], None)
+        ),
+        "is told the count": lambda _: patch.object(
+            Followers, "count", lambda *_: Estimate(followers=1, exact=True)
+        ),
+        "Who asks for the followers of another": lambda _: patch.object(
+            Followers, "_check", lambda *_: None
+        ),
     },
 )
 spoil_for(
@@ -272,6 +313,32 @@ spoil_for(
             of_post, resume={"M": {"0": text("0" * 16 + "." + "0" * 10)}}
         ),
         "and its post is gone": partial(gone, table=names.POSTS, key={"ref_id": SENT}),
+    },
+)
+
+
+def _told(ref_id: str = POST, **otherwise: Any) -> Spoil:
+    """A publisher is told something else of a delivery."""
+    plain = requests.status
+
+    def status(world: World, publisher: str, wanted: str) -> dict[str, Any] | None:
+        answer = plain(world, publisher, wanted)
+        return {**answer, **otherwise} if answer and wanted == ref_id else answer
+
+    return lambda _: patch.object(requests, "status", status)
+
+
+spoil_for(
+    ledger.publishers_are_told_what_the_ledger_says,
+    {
+        "9 segments, and has": _told(segments=9),
+        "9 segments_done, and has": _told(segments_done=9),
+        "9 delivered, and has": _told(delivered=9),
+        "by channel, and was by push": _told(by="channel"),
+        "complete later than it was": _told(completed_at=AN_HOUR_LATER),
+        "to have taken 9 s": _told(lag_seconds=9),
+        "to have 9 followers": _told(SMALL, followers_estimated=9),
+        "a lag, and to be under way": _told(ENDED, lag_seconds=9, completed_at=None),
     },
 )
 
@@ -387,6 +454,8 @@ spoil_for(
         "expires at another time than its retention": partial(post, ref_id=SENT, expires_at=later),
         "and nobody asked for that": partial(post, ref_id=SENT, deleted_at=text(AN_HOUR_LATER)),
         "and still has its content": partial(post, ref_id=RETRACTED, body=text("{}")),
+        "of a body that was not published": partial(post, ref_id=POST, first_body_hash=None),
+        "ends at another time than its retention": partial(post, ref_id=RETRACTED, expires_at=soon),
     },
 )
 spoil_for(
