@@ -108,7 +108,8 @@ def follows_are_listed_with_their_time(found: Evidence) -> Iterator[str]:
             asked = [each for each in relation.requests if each.follows] if relation else []
             at_ms = times.to_ms(at)
             is_told = any(
-                each.is_import or each.begun - margin <= at_ms <= each.ended + margin
+                each.is_import
+                or min(each.begun, each.stamp) - margin <= at_ms <= each.ended + margin
                 for each in asked
             )
             if not is_told:

@@ -100,7 +100,8 @@ def publishers_are_told_what_the_ledger_says(found: Evidence) -> Iterator[str]:
             yield f"{ref_id} is told to be complete later than it was."
         if told["lag_seconds"] != max(0, ended_ms - begun_ms) / 1000:
             yield f"{ref_id} is told to have taken {told['lag_seconds']} s."
-        # What PLAN delivers at once, it counts.
-        is_counted = ref_id in world.observer.at_once and way == PUSH
-        if is_counted and told["followers_estimated"] != told["delivered"]:
+        # What PLAN delivers at once, it counts; a restore may have had it delivered otherwise.
+        is_counted = ref_id in world.observer.at_once and not world.damage.is_ledger_restored
+        is_known = way == PUSH and not found.history.tried_to_retract(ref_id)
+        if is_counted and is_known and told["followers_estimated"] != told["delivered"]:
             yield f"{ref_id} is told to have {told['followers_estimated']} followers."

@@ -260,7 +260,7 @@ def test_an_order_is_as_late_as_its_first_sending_however_often_it_is_moved_back
 def test_an_order_ends_in_time_for_its_last_call_to_be_answered(
     system: System, monkeypatch: pytest.MonkeyPatch, kind: str, name: str
 ) -> None:
-    ends = []
+    ends: list[float] = []
 
     def note(*_: Any, stop_at: float, **__: Any) -> None:
         ends.append(stop_at)
@@ -274,7 +274,7 @@ def test_an_order_ends_in_time_for_its_last_call_to_be_answered(
 def test_a_backfill_sees_every_throttle_and_no_client_retries_for_it(system: System) -> None:
     post(system, "one")
     system.follow("bob")
-    refused = []
+    refused: list[Json] = []
 
     def refuse(operation: str, request: Json, make: Callable[[], Any]) -> Any:
         if operation != "BatchWriteItem":

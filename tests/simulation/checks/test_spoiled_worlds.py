@@ -211,8 +211,8 @@ spoil_for(
 
 def _used_up(table: names.Table, name: str, owner: str) -> Spoil:
     """A rate is used up for a year."""
-    until = number((START_MS + 365 * 86_400_000) * 1_000_000)
-    return partial(changed, table=table, key={table.partition_key: owner}, **{name: until})
+    used: Any = {name: number((START_MS + 365 * 86_400_000) * 1_000_000)}
+    return partial(changed, table=table, key={table.partition_key: owner}, **used)
 
 
 spoil_for(

@@ -447,7 +447,7 @@ def test_a_second_look_has_room_for_what_another_part_hid_from_the_first() -> No
 
 def test_a_look_that_ends_at_the_cursors_position_is_looked_at_again_for_what_is_missing() -> None:
     names = [key(10_000 + each) for each in range(6)]
-    looks = []
+    looks: list[bool] = []
 
     def oldest(_within: Range, *, limit: int, is_consistent: bool, **_: object) -> Any:
         looks.append(is_consistent)
