@@ -17,7 +17,7 @@ from fanfold.follows.backfill import POSTS_WHEN_LATE
 from fanfold.ids import ref_id_for
 from functions import relate
 from functions._worker import Received
-from tests.service import Json, System, around_calls, error
+from tests.service import Json, System, error
 
 FIRST, SECOND = "relation.backfill", "relation.settle"
 
@@ -271,17 +271,7 @@ def test_an_order_ends_in_time_for_its_last_call_to_be_answered(
     assert ends == [100.0 - CONNECT_TIMEOUT_SECONDS - READ_TIMEOUT_SECONDS]
 
 
-def test_a_backfill_sees_every_throttle_and_no_client_retries_for_it(system: System) -> None:
-    post(system, "one")
-    system.follow("bob")
-    refused: list[Json] = []
-
-    def refuse(operation: str, request: Json, make: Callable[[], Any]) -> Any:
-        if operation != "BatchWriteItem":
-            return make()
-        refused.append(request)
-        raise error("ProvisionedThroughputExceededException")
-
-    with around_calls(refuse):
-        assert len(system.take({"Records": system.receive("Relation")})) == 1
-    assert len(refused) == STEP.attempts
+def test_a_backfill_has_the_client_that_leaves_every_retry_to_its_pace(system: System) -> None:
+    client = relate.backfilling.entries.client
+    assert client is system.edge_client  # which does not retry
+    assert client is not relate.stores.client
