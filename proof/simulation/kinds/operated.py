@@ -19,25 +19,42 @@ from proof.simulation.actors import (
     editors,
     on_call,
     operators,
+    promoters,
     publishers,
     restores,
     users,
 )
 from proof.simulation.checks.evidence import Evidence
 from proof.simulation.checks.judge import CHECKS
+from proof.simulation.kinds import channels
 from proof.simulation.kinds.kind import Kind
 from proof.simulation.world.commands import installed, run
 from proof.simulation.world.neighbours import Neighbours
 from proof.simulation.world.world import World
 
+# The share of worlds with channels.
+CHANNELS = 0.3
+
 
 def live(world: World) -> None:
     """Run the world to its end."""
     random = Random(f"{world.seed} operated")
+    # From a separate generator, so that worlds without channels stay as they were.
+    promoting = Random(f"{world.seed} operated channels")
+    if promoting.random() < CHANNELS:
+        world.channels.stage = channels.drawn(promoting)
     unfinished: list[Callable[[], None]] = []
     world.has_operators = True
     with tempfile.TemporaryDirectory() as folder, installed():
-        world.run(partial(play, random=random, folder=Path(folder), unfinished=unfinished))
+        world.run(
+            partial(
+                play,
+                random=random,
+                promoting=promoting,
+                folder=Path(folder),
+                unfinished=unfinished,
+            )
+        )
         world.run(
             lambda _: world.start_client(
                 "operator", partial(on_call.settle, world, random, Path(folder), unfinished)
@@ -46,7 +63,12 @@ def live(world: World) -> None:
 
 
 def play(
-    world: World, *, random: Random, folder: Path, unfinished: list[Callable[[], None]]
+    world: World,
+    *,
+    random: Random,
+    promoting: Random,
+    folder: Path,
+    unfinished: list[Callable[[], None]],
 ) -> None:
     """Start clients, accidents and operators; few of each, because commands take long."""
     if world.is_busy:
@@ -71,7 +93,12 @@ def play(
     start(0.5, "accident", accidents.damage_edges, random, people, posting)
     start(0.2, "shards", operators.grow_shards, posting[0])
     start(1.0, "letters", on_call.attend_letters, random, folder)
-    if random.random() < 0.4:
+    has_channels = world.channels.stage.threshold > 0
+    if has_channels:
+        act = partial(promoters.promote_and_demote, world, promoting, posting)
+        world.start_client("promoter", act)
+    # What a restore undoes of channels, the doctor alone repairs, and pages lack posts until then.
+    if random.random() < 0.4 and not has_channels:
         world.start_client("restore", partial(restores.restore_a_table, world, random))
     else:
         start(0.4, "lanes", on_call.switch_lanes, random)
