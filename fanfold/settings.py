@@ -16,7 +16,10 @@ HIGHEST_LEVEL = 10
 # The most that a stage may set as `backfill`: the writes that one follow may cost.
 MOST_BACKFILL = 30
 # Functions get these variables only if the stage sets them.
-_SAID_IF_SET = ("channel_threshold", "longest_retention_days")
+_SAID_IF_SET = ("channel_threshold", "longest_retention_days", "history")
+
+# By the type of a field's default.
+_READ: dict[type, Callable[[str], Any]] = {bool: str(True).__eq__, int: int}
 
 
 class SettingRule:
@@ -100,11 +103,13 @@ class StageSettings:
     """The claim of the token that has the user's id."""
     transport: Annotated[str, one_of(*names.TRANSPORTS)] = names.LIBCURL
     """The library that calls AWS; boto3 is slower."""
+    history: bool = False
+    """Logs [what outsiders need to judge the stage](verified.md#histories); billed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(StageSettings):
-    """Strings and whole numbers. The variable of `timelines_table` is `TIMELINES_TABLE`."""
+    """Strings, whole numbers, booleans. The variable of `timelines_table` is `TIMELINES_TABLE`."""
 
     timelines_table: str
     followers_table: str
@@ -160,7 +165,7 @@ class Settings(StageSettings):
         for field in fields(cls):
             raw = env.get(field.name.upper())
             if raw is not None:
-                values[field.name] = int(raw) if isinstance(field.default, int) else raw
+                values[field.name] = _READ.get(type(field.default), str)(raw)
             elif field.default is MISSING:
                 missing.append(field.name.upper())
         if missing:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fanfold.fanout.publishing.publish import Publishing
     from fanfold.follows.backfill import Backfilling
     from fanfold.follows.edges import Edges
+    from fanfold.history.doors import History
     from fanfold.settings import Settings
 
 
@@ -51,6 +52,15 @@ def known_head(stores: Stores) -> KnownHead:
     from fanfold.channels.known_head import KnownHead
 
     return KnownHead(stores.heads, gives=stores.settings.channel_threshold > 0)
+
+
+def history(settings: Settings) -> History | None:
+    """What writes the stage's history; None if the stage has none."""
+    if not settings.history:
+        return None
+    from fanfold.history.doors import History
+
+    return History.of(settings)
 
 
 def senders(settings: Settings) -> Senders | None:

@@ -201,6 +201,8 @@ ACTIONS = {
     contract.LIST_FOLLOWERS: list_followers,
     contract.COUNT_FOLLOWERS: count_followers,
 }
+if history := _wiring.history(settings):
+    ACTIONS = history.over(ACTIONS)
 
 
 @logger.inject_lambda_context(log_event=False)  # whatever the environment says

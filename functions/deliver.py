@@ -27,6 +27,7 @@ delivering = Delivering(
     Lanes.of(settings, sqs),
     _clients.transport(settings),
 )
+history = _wiring.history(settings)
 SOURCES = sources(settings, sqs, *names.LANES)
 LANES = {queue_name(getattr(settings, lane.url_setting)): lane.lane for lane in names.LANES}
 # Kept between invocations: a pace has learnt what the table takes.
@@ -69,6 +70,8 @@ def take(received: Received[DeliverSegment]) -> None:
     metrics.add_metric(names.ENTRIES_DELIVERED, MetricUnit.Count, outcome.written)
     if outcome.seconds is not None:
         metrics.add_metric(names.DELIVERY_SECONDS, MetricUnit.Seconds, outcome.seconds)
+    if history:
+        history.looked_at(stores.ledger.get(command.fanout_id))
 
 
 @metrics.log_metrics

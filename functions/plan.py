@@ -54,6 +54,7 @@ planning = Planning(
 )
 senders = _wiring.senders(settings)
 following = Following.of(settings, names.PLAN, stores.follows(heads), _wiring.edges(settings), sqs)
+history = _wiring.history(settings)
 SOURCES = sources(settings, sqs, names.PUBLISH)
 # One thread per message of a batch: no message waits for another's calls, or behind a celebrity.
 MESSAGES = _clients.threads(names.PUBLISH.batch_size)
@@ -115,6 +116,8 @@ def _publish(event: PostPublished, received: Received[Message]) -> None:
         # A standard queue may deliver the retraction first.
         logger.info("A retracted post was not published.", ref_id=event.ref_id)
         return
+    if history:
+        history.published(post, is_message=True)
     _plan(post.ref_id, post.publisher_id, received)
 
 
@@ -133,6 +136,8 @@ def _plan(fanout_id: str, publisher_id: str, received: Received[Message]) -> Non
         "A post was planned.", outcome=outcome.what, fanout_id=fanout_id, written=outcome.written
     )
     report_delivery(names.PUBLISH.lane, outcome)
+    if history:
+        history.looked_at(stores.ledger.get(fanout_id))
 
 
 def _edit(event: PostUpdated, edited_at: int) -> None:
@@ -178,4 +183,5 @@ def _turn(message: Message) -> str | None:
 
 @logger.inject_lambda_context(log_event=False)  # whatever the environment says
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
-    return work(event, context, _read, take, sources=SOURCES, threads=MESSAGES, in_turn=_turn)
+    handle = history.around(take) if history else take
+    return work(event, context, _read, handle, sources=SOURCES, threads=MESSAGES, in_turn=_turn)

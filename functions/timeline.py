@@ -96,6 +96,8 @@ ACTIONS = {
     contract.READ_POST: read_post,
     contract.READ_FEED: read_feed,
 }
+if history := _wiring.history(settings):
+    ACTIONS = history.over(ACTIONS)
 
 
 @logger.inject_lambda_context(log_event=False)  # whatever the environment says

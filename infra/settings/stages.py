@@ -271,7 +271,7 @@ LOCAL: Final = replace(
 
 # For `make aws-verify`, which deletes it again. It gives its users their names, so the claim is not
 # the `sub` that Cognito makes up.
-VERIFY: Final = replace(DEV, name="verify", user_claim="username")
+VERIFY: Final = replace(DEV, name="verify", user_claim="username", history=True)
 
 STAGES: Final = {stage.name: stage for stage in (DEV, PROD, LOCAL, VERIFY)}
 

@@ -197,6 +197,16 @@ RULES = (
         "with --hurt it opens the page, and only then imports it",
     ),
     Rule("tools", ("tools",), "it runs the commands of the Makefile, and imports none of them"),
+    Rule(
+        "fanfold.history",
+        (*GROUND, "fanfold.history"),
+        "it tells what doors answered, and changes nothing",
+    ),
+    Rule(
+        "proof.history",
+        (*GROUND, "fanfold.history.lines", "proof.history", "proof.simulation.oracle.follows"),
+        "it judges by lines alone",
+    ),
     Rule("proof.model", ("proof.model", "botocore"), "a model of AWS knows nothing of Fanfold"),
     Rule(
         "proof.simulation",
@@ -205,7 +215,7 @@ RULES = (
     ),
     Rule(
         "proof.aws_verify",
-        (*CLI, *BOTO3, "proof.aws_verify", "typer", "urllib3"),
+        (*CLI, *BOTO3, "proof.aws_verify", "proof.history", "typer", "urllib3"),
         "it uses the service as its clients and operators do",
     ),
     Rule(

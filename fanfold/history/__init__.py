@@ -1,0 +1,1 @@
+"""What a stage did, in lines that outsiders can judge."""

@@ -1,0 +1,156 @@
+"""Writes the history of a stage: a line for each accepted request and for each page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from fanfold import clock, contract, cursor, times
+from fanfold.history import lines
+from fanfold.ids import split_sort_key
+
+if TYPE_CHECKING:
+    from fanfold.contract import Route
+    from fanfold.settings import Settings
+
+COMPLETE, (_, CHANNEL) = contract.STATES[2], contract.WAYS
+DAY_MS = 24 * 60 * 60 * 1000
+USER, PUBLISHER, POST = "user", "publisher", "post"
+# Of requests and messages: the kind of line, and whose ids they hold.
+RELATION, OWN_POST = (USER, PUBLISHER), (PUBLISHER, POST)
+_ROUTES = {
+    contract.FOLLOW: (lines.FOLLOW, RELATION, "publisher_id"),
+    contract.UNFOLLOW: (lines.UNFOLLOW, RELATION, "publisher_id"),
+    contract.MUTE: (lines.MUTE, RELATION, "publisher_id"),
+    contract.UNMUTE: (lines.UNMUTE, RELATION, "publisher_id"),
+    contract.RETRACT_POST: (lines.RETRACT, OWN_POST, "ref_id"),
+}
+_MESSAGES = {
+    contract.FOLLOW_ADDED: (lines.FOLLOW, RELATION, ("user_id", "publisher_id")),
+    contract.FOLLOW_REMOVED: (lines.UNFOLLOW, RELATION, ("user_id", "publisher_id")),
+    contract.POST_DELETED: (lines.RETRACT, OWN_POST, ("publisher_id", "ref_id")),
+}
+Take = Callable[[Any], Any]
+
+
+def print_line(line: str) -> None:
+    """Write to the function's log in one go: another thread's line could come between."""
+    print(f"{line}\n", end="", flush=True)
+
+
+class History:
+    """The history of one stage. Without the setting, there is none, and nothing is written."""
+
+    def __init__(self, stage: str, retention_days: int) -> None:
+        self._stage, self._retention_ms = stage, retention_days * DAY_MS
+
+    @classmethod
+    def of(cls, settings: Settings) -> History:
+        # No other stage has its tables, and CloudFormation names those of a new stage anew.
+        return cls(settings.timelines_table, settings.retention_days)
+
+    def over(self, actions: Mapping[Route, Take]) -> dict[Route, Any]:
+        """The actions of HTTP routes; each writes its lines, too."""
+        return {route: self._noting(route, action) for route, action in actions.items()}
+
+    def around(self, take: Take) -> Take:
+        """`take`, which handles received messages; it writes lines of those that change something.
+
+        A published post has its line by `published`.
+        """
+
+        def noted(received: Any) -> Any:
+            message = received.message
+            if message.type not in _MESSAGES:
+                return take(received)
+            kind, roles, fields = _MESSAGES[message.type]
+            ids = dict(zip(roles, (getattr(message, each) for each in fields), strict=True))
+            with self._change(kind, ids, received.first_sent_at, is_message=True):
+                return take(received)
+
+        return noted
+
+    def published(self, post: Any, *, is_message: bool = False) -> None:
+        """An accepted post: with `publisher_id`, `ref_id`, `accepted_at` and `published_at`."""
+        self._write(
+            lines.PUBLISH,
+            {PUBLISHER: post.publisher_id, POST: post.ref_id},
+            at=times.to_ms(post.published_at),
+            begin=times.to_ms(post.accepted_at),
+            end=clock.now_ms(),
+            queue=is_message,
+        )
+
+    def looked_at(self, fanout: Any) -> None:
+        """A row of the ledger after work on it, or None: if it is complete, that is written."""
+        if fanout and fanout.state == COMPLETE:
+            at_ms, in_channel = times.to_ms(fanout.completed_at), fanout.by == CHANNEL
+            ids = {POST: fanout.fanout_id}
+            self._write(lines.COMPLETE, ids, begin=at_ms, end=at_ms, channel=in_channel)
+
+    def _noting(self, route: Route, action: Take) -> Take:
+        def change(request: Any) -> Any:
+            kind, roles, name = _ROUTES[route]
+            ids = dict(zip(roles, (request.user_id, request.path_id(name)), strict=True))
+            with self._change(kind, ids, request.received_at):
+                return action(request)
+
+        def publish(request: Any) -> Any:
+            answer = action(request)
+            told = json.loads(answer["body"])
+            self.published(SimpleNamespace(publisher_id=request.user_id, **told))
+            return answer
+
+        def read(request: Any) -> Any:
+            answer = action(request)
+            self._page(request, json.loads(answer["body"]))
+            return answer
+
+        if route in _ROUTES:
+            return change
+        return {contract.PUBLISH_POST: publish, contract.READ_TIMELINE: read}.get(route, action)
+
+    @contextmanager
+    def _change(
+        self, kind: str, ids: Mapping[str, str], begin: int, *, is_message: bool = False
+    ) -> Iterator[None]:
+        self._write(kind, ids, begin=begin, queue=is_message)
+        yield
+        self._write(kind, ids, begin=begin, end=clock.now_ms(), queue=is_message)
+
+    def _page(self, request: Any, page: Mapping[str, Any]) -> None:
+        query, end = request.query, clock.now_ms()
+        is_upwards = "after" in query
+        lowest, highest = [end - self._retention_ms], list[int]()
+        for name, bounds in (("from", lowest), ("to", highest)):
+            if name in query:
+                bounds.append(times.to_ms(times.from_date_or_time(query[name], field=name)))
+        for place, bounds in ((page["next"], lowest), (query.get("before"), highest)):
+            if place:
+                bounds.append(_ms(place))
+        self._write(
+            lines.PAGE,
+            {USER: request.user_id},
+            begin=request.received_at,
+            end=end,
+            posts=[lines.hashed(self._stage, each["ref_id"]) for each in page["entries"]],
+            limit=request.limit(),
+            to=min(highest, default=None),
+            more=page["next"] is not None,
+            partial=page.get("partial"),
+            ids=query.get("hydrate") == "false",
+            **({} if is_upwards else {"from": max(lowest)}),
+        )
+
+    def _write(self, kind: str, ids: Mapping[str, str], /, **members: Any) -> None:
+        hashes = {role: lines.hashed(self._stage, each) for role, each in ids.items()}
+        print_line(lines.write(kind, **hashes, **members))
+
+
+def _ms(place: str) -> int:
+    """The time of the place of a cursor, which is a key or a time."""
+    key = cursor.decode(place, is_position=lambda _: True).position
+    return times.to_ms(split_sort_key(key)[0])

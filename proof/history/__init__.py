@@ -1,0 +1,1 @@
+"""Judges the history that a stage has logged."""
