@@ -17,6 +17,7 @@ from fanfold_cli.terminal import ExpectedError, counted, failing_with, say
 from fanfold_client import Failed
 from proof.aws_verify import measures, troubles
 from proof.aws_verify.forecast import Forecast
+from proof.aws_verify.history import LOG_SECONDS, judge_history
 from proof.aws_verify.report import Report
 from proof.aws_verify.script import DOORS, HTTP, Script
 from proof.aws_verify.watch import SAMPLE, Sampled, await_follows
@@ -53,6 +54,7 @@ class Course:
             self._disturb()
         written = self._check_rows()
         self._check_timelines()
+        self._check_history()
         self._check_dead_letters()
         self._measure(began, written, forecast)
         self.report.sections["run"]["repeated_requests"] = self.people.repeated
@@ -180,6 +182,21 @@ class Course:
         self.report.sections["reads"] = [
             {"user": each.reader, "seen": len(each.entries)} for each in readings
         ]
+
+    def _check_history(self) -> None:
+        """Hold the stack's own history against the promise."""
+        if not self.deployment.is_local:
+            clock.sleep(LOG_SECONDS)
+        try:
+            judged = judge_history(self.deployment, self.stack)
+        except Exception as error:  # noqa: BLE001 - what was checked must not be lost over this
+            self.report.skip("the history", f"it cannot be read: {error}")
+            return
+        if self.deployment.is_local and not judged.counts["pages"]:
+            self.report.skip("the history", "this stack was deployed without history=true")
+            return
+        self._fail([str(each) for each in judged.findings])
+        self.report.sections["history"] = dict(judged.counts)
 
     def _check_dead_letters(self) -> None:
         depths = StackReading(self.deployment).queues()
