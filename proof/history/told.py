@@ -15,6 +15,7 @@ from proof.simulation.oracle.follows import Asked
 
 Pair = tuple[str, str]  # hashes of a user and a publisher
 
+_START = f'{{"{lines.HISTORY}":'
 # What a line of each kind must have; all may have the other members.
 _ASKED = ("user", "publisher", "begin")
 _NEEDED = {
@@ -168,24 +169,28 @@ def _found(text: str) -> Iterator[tuple[str, str]]:
 
 def _unwrapped(line: str) -> str:
     """The message of an exported event; otherwise the line without a time before it."""
+    if _START in line:
+        return line
     start = line.find("{")
     try:
         content = json.loads(line[start:]) if start >= 0 else None
     except ValueError:
         content = None
-    if isinstance(content, dict) and lines.HISTORY not in content:
+    if isinstance(content, dict):
         for name in ("message", "@message"):
             if isinstance(content.get(name), str):
                 return str(content[name])
-    return line[max(start, 0) :]
+    return line
 
 
 def _checked(text: str) -> dict[str, Any] | None:
     """A line of a history; None for any other; raises `BadLine`."""
-    if not text.lstrip().startswith(f'{{"{lines.HISTORY}"'):
+    # Another thread's metrics may stand before it: they are printed in two writes.
+    start = text.find(_START)
+    if start < 0:
         return None
     try:
-        line = json.loads(text)
+        line, _ = json.JSONDecoder().raw_decode(text[start:])
     except ValueError:
         raise BadLine("this line of the history is cut off or changed; export it again.") from None
     if line[lines.HISTORY] != lines.VERSION:

@@ -201,10 +201,11 @@ class Crowd(Company):
 
 
 def wrong_by_history(stack: Deployment, crowd: Crowd) -> list[str]:
-    """What the stack's own history says of these readers: all that they ever asked for."""
+    """What the stack's own history says of these readers: it has all that they asked for."""
     logs = [(name, "\n".join(lines)) for name, lines in lines_of(stack).items()]
     told = read(logs, skew_ms=SKEW_MS)
-    ours = {hashed(stack.settings().timelines_table, reader) for reader in crowd.readers}
+    everybody = [*crowd.readers, *crowd.newcomers]
+    ours = {hashed(stack.settings().timelines_table, reader) for reader in everybody}
     told.pages = [page for page in told.pages if page.user in ours]
     judged = judge_history(told, is_whole=True)
     print(f"The history: {dict(judged.counts)}")

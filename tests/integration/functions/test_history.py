@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -57,9 +57,10 @@ def do_everything(system: System) -> None:
     """Every request and message that a history tells of, some seconds apart."""
     path = {"publisher_id": PUBLISHER}
     relation = {"user_id": READER, **path}
-    steps = (
+    steps: tuple[Callable[[], object], ...] = (
         lambda: system.follow(READER, PUBLISHER),
-        lambda: (system.publish(user=PUBLISHER), system.pump()),
+        lambda: system.publish(user=PUBLISHER),
+        system.pump,
         lambda: system.timeline(READER),
         lambda: system.http("api/mute", user=READER, path=path),
         lambda: system.timeline(READER),

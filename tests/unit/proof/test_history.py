@@ -255,6 +255,7 @@ def powertools(line: str) -> str:
 WRAPPED = {
     "plain": lambda found: "\n".join(found),
     "among other lines": lambda found: "\n".join(["START", '{"level": "INFO"}', *found, "END {"]),
+    "behind another line": lambda found: "\n".join(f'{{"_aws":{{}}}}{each}' for each in found),
     "behind a time": lambda found: "\n".join(f"2026-11-20T18:00:00.123Z {each}" for each in found),
     "filter-log-events": lambda found: json.dumps(
         {"events": [{"message": e} for e in found]}, indent=4
