@@ -139,7 +139,7 @@ def of(service: Traffic) -> Month:
 def history(service: Traffic) -> float:
     """Dollars that `history=true` adds."""
     posts, follows = service.posts_per_day * DAYS, service.new_follows_per_day * DAYS
-    logged = service.pages_per_day * DAYS * HISTORY_PAGE_BYTES
+    logged: float = service.pages_per_day * DAYS * HISTORY_PAGE_BYTES
     logged += 2 * (posts + follows) * HISTORY_LINE_BYTES
     return logged / GB * DOLLARS_PER_LOG_GB + PRICES.dynamodb(reads=2 * posts)
 

@@ -201,7 +201,7 @@ class Crowd(Company):
         """Read one page, and note what it shows."""
         scroll, direction, begun = place.scroll, place.direction, time.time()
         cursor = {direction: place.cursor} if place.cursor else {}
-        page = self.api(scroll.reader).timeline.page(limit=LIMIT, hydrate=False, **cursor)
+        page: Any = self.api(scroll.reader).timeline.page(limit=LIMIT, hydrate=False, **cursor)
         is_new = direction == AFTER or not cursor  # what comes above the first page is not below it
         if scroll.reader in self.in_typescript:
             is_new = page["is_first"] or (direction == AFTER and page["is_end"])

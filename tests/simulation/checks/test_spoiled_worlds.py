@@ -1068,7 +1068,7 @@ spoil_for(
 # Nobody has listened to what the functions of this world reported.
 spoil_for(
     alarms.a_calm_world_reports_how_long_each_delivery_took,
-    {"and nobody has reported how long they took": lambda world: Watch(world) and None},
+    {"and nobody has reported how long they took": lambda world: Watch(world).first_rang.clear()},
 )
 
 
