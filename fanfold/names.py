@@ -219,6 +219,9 @@ CHANNELS = "Channels"
 # Posts that were pushed because there was no room for another channel.
 CHANNELS_REFUSED = "ChannelsRefused"
 
+# Contradictions of what can never be (`fanfold/invariants`), met by any function.
+INVARIANT_BROKEN = "InvariantBroken"
+
 # Who may read a publisher's feed and followers: every signed-in user, or the publisher alone.
 USERS = "users"
 PUBLISHER = "publisher"

@@ -13,6 +13,8 @@ from fanfold import names
 # The most that a stage may set as `max_level`: 1,024 write shards, for a million follows a second.
 # PLAN reads every shard of a small publisher: 2,047 queries, which take 2 s of CPU of its 60 s.
 HIGHEST_LEVEL = 10
+# The most that a stage may set as `retention_days`: ten years.
+MOST_RETENTION_DAYS = 3650
 # The most that a stage may set as `backfill`: the writes that one follow may cost.
 MOST_BACKFILL = 30
 # Functions get these variables only if the stage sets them.
@@ -64,11 +66,11 @@ class StageSettings:
     """
 
     # OPENREC.tv keeps them for a month too.
-    retention_days: Annotated[int, bounds(1, 3650)] = 30
+    retention_days: Annotated[int, bounds(1, MOST_RETENTION_DAYS)] = 30
     """How long entries live; posts live 14 days longer."""
     # A raised retention shows entries of that time again, so marks of unfollows and demoted
     # channels outlive it.
-    longest_retention_days: Annotated[int, bounds(0, 3650)] = 0
+    longest_retention_days: Annotated[int, bounds(0, MOST_RETENTION_DAYS)] = 0
     """The longest `retention_days` that the stage ever had, if more. [Give it when you lower the
     retention](operations.md#change-the-retention), and never lower it: `fanfold preflight` refuses
     such a deploy."""

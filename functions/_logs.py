@@ -7,12 +7,14 @@ code, and its words only if they are ours or AWS's own.
 from __future__ import annotations
 
 import traceback
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, TypeAlias
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
+from fanfold import invariants
 from fanfold.errors import FanfoldError
 
 ExceptionInfo: TypeAlias = (
@@ -77,3 +79,12 @@ def new_logger() -> Logger:
     # Otherwise the words of an error are written a second time, in `stack_trace`.
     formatter: Any = _Formatter(serialize_stacktrace=False)
     return Logger(logger_formatter=formatter)
+
+
+def _tell_broken(name: str, ids: Mapping[str, object]) -> None:
+    from functions._reports import report_broken  # no cold start pays for what never happens
+
+    report_broken(name, ids)
+
+
+invariants.report_to(_tell_broken)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
-from fanfold import names
+from fanfold import clock, invariants, names
 from fanfold.follows.sharding import NotGrown, Shards
 from functions._worker import logger
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from fanfold.fanout.deliver import Outcome
 
 Value: TypeAlias = tuple[MetricUnit, float]
+
+# A row that every page reads breaks the same invariant each time.
+_QUIET_SECONDS = 60.0
+_reported_at: dict[str, float] = {}
 
 # A line is printed in two writes; another thread's could come between.
 _one_at_a_time = Lock()
@@ -51,6 +55,16 @@ def _emit(
         metrics.add_metric(metric, unit, amount)
     with _one_at_a_time:
         metrics.flush_metrics()
+
+
+def report_broken(name: str, ids: Mapping[str, object]) -> None:
+    """Log and count a broken invariant: each one once a minute, at most."""
+    now = clock.monotonic()
+    if now - _reported_at.get(name, -_QUIET_SECONDS) < _QUIET_SECONDS:
+        return
+    _reported_at[name] = now
+    logger.error("An invariant is broken.", invariant=name, what=invariants.INVARIANTS[name], **ids)
+    count(names.INVARIANT_BROKEN, 1)
 
 
 def report_growth(publisher_id: str, what: Shards | NotGrown) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from fanfold import invariants
 from fanfold.aws.items import Item, get_number, get_text
 from fanfold.timeline import marks
 
@@ -99,11 +100,17 @@ def readable_until(now_ms: int, retention_days: int) -> int:
 def head_of(item: Item) -> Head:
     """The head in an item of the publishers table, as either client answers it; or no head."""
     rows = item.get("channels", {}).get("M", {})
-    return Head(
+    head = Head(
         version=get_number(item, "version"),
         revision=get_number(item, "revision"),
         channels={key: _channel_of(row["M"]) for key, row in rows.items()},
     )
+    for key, channel in head.channels.items():
+        told, whose = get_number(rows[key]["M"], "last_seq"), channel.publisher_id
+        invariants.check("channel_key", key == channel.key, publisher_id=whose)
+        invariants.check("channel_version", channel.version <= head.version, publisher_id=whose)
+        invariants.check("channel_last", told <= channel.seq, publisher_id=whose)
+    return head
 
 
 def _channel_of(row: Item) -> Channel:

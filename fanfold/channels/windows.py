@@ -11,9 +11,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fanfold.channels.head import MOST, Channel
+from fanfold import invariants, times
+from fanfold.channels.head import MARGIN_DAYS, MOST, Channel
 from fanfold.channels.parts import Part, part, unknown
 from fanfold.timeline.entries import Entry
+from fanfold.timeline.marks import DAY_SECONDS
 from fanfold.timeline.page_reads import Range
 
 # What the first query of the largest page wants: 5 read units for ids of 36 characters. The windows
@@ -91,6 +93,7 @@ class Windows:
 
         They were read consistently after the head with this `channel`.
         """
+        _check(channel, newest)
         keys = [each.sort_key for each in reversed(newest)]
         # One text for the publisher of all.
         entries = [Entry(key, channel.publisher_id) for key in keys]
@@ -106,6 +109,18 @@ class Windows:
 
         It does for a while, without a new tag, where a post is being put into the channel.
         """
+        _check(channel, entries)
         window = self._windows.get(channel.key)
         if window and not all(map(window.has, entries)):
             del self._windows[channel.key]
+
+
+def _check(channel: Channel, entries: Sequence[Entry]) -> None:
+    """Report what entries can never be in a channel."""
+    is_theirs = all(each.publisher_id == channel.publisher_id for each in entries)
+    invariants.check("channel_entry", is_theirs, publisher_id=channel.publisher_id)
+    ends = [each.sort_key[: times.WIDTH] for each in (*entries[:1], *entries[-1:])]
+    if channel.until and all(map(times.is_text, ends)):
+        newest = times.to_ms(max(ends, default=times.to_text(0)))
+        stays = channel.until * 1000 >= newest + MARGIN_DAYS * DAY_SECONDS * 1000
+        invariants.check("channel_until", stays, publisher_id=channel.publisher_id)

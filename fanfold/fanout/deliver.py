@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from fanfold import clock, times
+from fanfold import clock, invariants, times
 from fanfold.aws.retries import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, SLOWEST_CALL_SECONDS
 from fanfold.errors import BadInput, Undeliverable
 from fanfold.fanout.backlog import Resume
@@ -17,6 +17,7 @@ from fanfold.fanout.row import COMPLETE, ENDED, EXPIRED, STALLED, Fanout
 from fanfold.fanout.segment_size import segment_range
 from fanfold.fanout.transport.loop import Transport, run
 from fanfold.fanout.worker_steps import Delivery, Done, Failed, HandBack, max_stragglers_of
+from fanfold.follows.ring import RingRange, behind_all
 from fanfold.messages import DeliverSegment
 from fanfold.timeline.entries import Entry
 
@@ -83,7 +84,7 @@ class Delivering:
             self.ledger.expire(fanout, now=times.to_text(now_ms))
             return Outcome(EXPIRED)
         part = segment_range(command.segment, command.segments)
-        begin = fanout.resume.get(command.segment, Resume(part.lo, 0))
+        begin = _checked_resume(fanout, command.segment, part)
         # If the ledger is ahead of this message, another message continues the segment. But if this
         # message was received before, the other one may never have been sent; and if the fan-out
         # had stalled, an operator has sent this one. Then take over.
@@ -124,6 +125,8 @@ class Delivering:
                 seconds = self._finish(fanout, command.segment, written=written, answers=answers)
                 return Outcome("delivered", written - begin.written, seconds)
             case HandBack():
+                is_forward = end.position >= begin.position and end.written >= begin.written
+                invariants.check("hand_back_forward", is_forward, fanout_id=command.fanout_id)
                 self._hand_back(fanout, command, end, answers=answers)
                 return Outcome("handed back", end.written - begin.written)
             case Failed(error):
@@ -198,3 +201,16 @@ def _checked(fanout: Fanout | None, command: DeliverSegment) -> Fanout:
             f"'{command.fanout_id}', which has {fanout.segments}."
         )
     return fanout
+
+
+def _checked_resume(fanout: Fanout, segment: int, part: RingRange) -> Resume:
+    """Where to begin with a segment: anew if it was handed back at a place that is not in it."""
+    anew = Resume(part.lo, 0)
+    resume = fanout.resume.get(segment, anew)
+    ids = {"fanout_id": fanout.fanout_id, "segment": segment}
+    is_within = part.lo <= resume.position <= behind_all(part.hi)
+    if not invariants.check("resume_in_segment", is_within, **ids):
+        return anew
+    are_behind = all(part.lo <= each < resume.position for each in resume.stragglers)
+    invariants.check("stragglers_behind", are_behind, **ids)
+    return resume

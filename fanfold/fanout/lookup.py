@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fanfold import clock
 from fanfold.aws import dynamodb
 from fanfold.aws.items import Item
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.row import Fanout
+from fanfold.fanout.row import Fanout, check
 from fanfold.fanout.row import from_item as fanout_of
 from fanfold.follows import follower_estimate
 from fanfold.follows.edges_table import EdgesTable, page_of
@@ -82,6 +83,7 @@ class Lookup:
         if fanout is None:
             return Found(None, None, 0)
         seen = fanout_of(fanout)
+        check(seen, now_ms=clock.now_ms())
         if seen.publisher_id == publisher_id:
             shards = shards_of(_one(rows.get(self.publishers.table, [])) or {})
         else:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
-from fanfold import times
+from fanfold import invariants, times
 from fanfold.aws.items import Item, get_number, get_text
 from fanfold.contract import STATES, WAYS
 from fanfold.fanout.backlog import Resume
+from fanfold.ids import split_sort_key
 from fanfold.names import BULK
+from fanfold.settings import HIGHEST_LEVEL
 
 # EXPIRED: its entries' time to live was over before all were written. ABANDONED: by an operator.
 QUEUED, DELIVERING, COMPLETE, STALLED, EXPIRED, ABANDONED = STATES
@@ -112,6 +115,23 @@ class Fanout:
     def is_answered_by(self, sent_at: int) -> bool:
         """Whether a command that SQS took at `sent_at` shows that the last question came out."""
         return self.asked_at > 0 and sent_at >= self.asked_at + ANSWERS_FROM_MS
+
+
+def check(row: Fanout, *, now_ms: int) -> None:
+    """Report what a row, just read, can never say."""
+    expect = partial(invariants.check, fanout_id=row.fanout_id)
+    latest_ms = max(row.sent_at, row.asked_at, row.came_out)
+    in_plan = not row.pending or (min(row.pending) >= 0 and max(row.pending) < row.segments)
+    expect("fanout_state", row.state in (*STATES, VOID))
+    expect("fanout_key", split_sort_key(row.sort_key)[1] == row.fanout_id)
+    expect("fanout_times", latest_ms <= now_ms + invariants.AHEAD_MS)
+    expect("queued_unplanned", row.state != QUEUED or not row.segments)
+    expect("delivering_planned", row.state != DELIVERING or row.segments > 0)
+    expect("complete_pending", row.state != COMPLETE or not row.pending)
+    expect("complete_since", row.state != COMPLETE or bool(row.completed_at))
+    expect("pending_in_plan", in_plan)
+    expect("resume_pending", row.resume.keys() <= row.pending)
+    expect("plan_level", 0 <= row.level <= HIGHEST_LEVEL)
 
 
 def accepted_at(open_key: str) -> str:

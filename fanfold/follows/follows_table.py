@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fanfold import invariants
 from fanfold.aws import dynamodb
 from fanfold.aws.items import MAX_KEYS, Item, expressions, get_number, get_text, number, text
 from fanfold.channels.head import Head
@@ -35,7 +36,7 @@ TOMBSTONE_SECONDS = 45 * 24 * 60 * 60
 
 def follow_of(item: Item) -> Follow:
     """The relation in an item of the table; a bare key makes one that was never followed."""
-    return Follow(
+    row = Follow(
         user_id=get_text(item, "user_id"),
         publisher_id=get_text(item, "publisher_id"),
         state=get_text(item, "state", UNFOLLOWED),
@@ -44,6 +45,11 @@ def follow_of(item: Item) -> Follow:
         asked_at=get_number(item, "asked_at"),
         ended_at=get_number(item, "ended_at"),
     )
+    has_begun = row.version > 0 and row.followed_at > ""
+    invariants.check("follow_state", row.state in (FOLLOWED, UNFOLLOWED))
+    invariants.check("follow_version", has_begun or not row.is_active)
+    invariants.check("follow_ended", not (row.is_active and row.ended_at))
+    return row
 
 
 @dataclass(frozen=True)

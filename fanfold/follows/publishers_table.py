@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fanfold import clock
-from fanfold.aws.items import Item, expressions, get_number, number, text
+from fanfold import clock, invariants
+from fanfold.aws.items import Item, expressions, get_number, get_text, number, text
 from fanfold.aws.retries import STEP
 from fanfold.errors import TryLater
 from fanfold.follows.sharding import WINDOW_SECONDS, Growth, Shards, raised
@@ -28,14 +28,18 @@ ALL = "#all"
 
 def shards_of(item: Item) -> Shards:
     """The shards in a publisher's row; most publishers have an empty one."""
+    level = _level(item, "level")
+    history = tuple(
+        Growth(*(int(value["N"]) for value in growth["L"]))
+        for growth in item.get("shard_history", {}).get("L", [])
+    )
+    is_of_history = not history or history[-1].level == level
+    invariants.check("level_history", is_of_history, publisher_id=get_text(item, "publisher_id"))
     return Shards(
-        level=_level(item, "level"),
+        level=level,
         version=get_number(item, "version"),
         last_updated=get_number(item, "last_updated"),
-        history=tuple(
-            Growth(*(int(value["N"]) for value in growth["L"]))
-            for growth in item.get("shard_history", {}).get("L", [])
-        ),
+        history=history,
         window=get_number(item, "window"),
         follows=get_number(item, "follows"),
         follows_before=get_number(item, "follows_before"),
@@ -156,7 +160,10 @@ class PublishersTable:
 
 def _level(item: Item, name: str) -> int:
     """A level, bounded: one written by hand must not send readers to a million shards."""
-    return min(HIGHEST_LEVEL, get_number(item, name))
+    level = min(HIGHEST_LEVEL, max(0, get_number(item, name)))
+    is_bounded = level == get_number(item, name)
+    invariants.check("publisher_level", is_bounded, publisher_id=get_text(item, "publisher_id"))
+    return level
 
 
 def _key(publisher_id: str) -> dict[str, dict[str, str]]:

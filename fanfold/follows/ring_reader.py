@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from operator import lt
 from typing import NamedTuple
 
+from fanfold import invariants
 from fanfold.follows import ring
 
 # Pages read at a time: one of each level for the merge, several of a level whose shards are small.
@@ -184,6 +185,11 @@ class RingRead:
             raise ValueError("Edges must come in ring order, each one once.")
         if page.more and not edges:
             raise ValueError("An empty page of edges cannot say where the next one begins.")
+        if edges:
+            is_placed = ring.edge(ring.follower_of(edges[0])) == edges[0]
+            invariants.check("edge_position", is_placed, level=read.level, shard=read.shard)
+            if not invariants.check("edges_in_range", edges[-1] < read.hi, level=read.level):
+                page = page._replace(edges=[each for each in edges if each < read.hi], more=False)
         self._levels[read.level].page_read(read.shard, page)
 
     def read_failed(self, read: Read) -> None:

@@ -16,7 +16,7 @@ from fanfold.aws.retries import AT_A_TIME, for_each
 from fanfold.errors import TryLater
 from fanfold.fanout.lanes import Lanes, commands
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.row import Fanout, from_item
+from fanfold.fanout.row import Fanout, check, from_item
 from fanfold.messages import Message, PlanFanout
 from fanfold.names import BULK, EXPRESS, PUBLISH
 from fanfold.sweep import run_limits
@@ -213,7 +213,11 @@ def _each(
 
 def _parsed(found: tuple[str, Item | None]) -> tuple[str, Fanout | None]:
     fanout_id, item = found
-    return fanout_id, from_item(item) if item else None
+    if not item:
+        return fanout_id, None
+    row = from_item(item)
+    check(row, now_ms=clock.now_ms())
+    return fanout_id, row
 
 
 def _lane(row: Fanout) -> str:

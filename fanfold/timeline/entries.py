@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import gt, lt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fanfold import invariants
 from fanfold.aws.items import Item, get_text, number, text
 from fanfold.names import EXPIRES_AT
 from fanfold.timeline.page_reads import Range
+from fanfold.times import WIDTH
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -122,3 +125,18 @@ def found(answer: Mapping[str, Any]) -> tuple[list[Entry], bool]:
     """The entries in the answer to such a Query, and whether more may follow."""
     entries = [Entry(item["sort_key"]["S"], item["publisher_id"]["S"]) for item in answer["Items"]]
     return entries, "LastEvaluatedKey" in answer
+
+
+def check(
+    entries: Sequence[Entry], within: Range, *, start: str | None, is_ascending: bool
+) -> None:
+    """Report what DynamoDB can never answer to the Query of a range, behind the key `start`."""
+    keys = [each.sort_key for each in entries]
+    if not keys:
+        return
+    before, bounds = (lt, keys) if is_ascending else (gt, keys[::-1])
+    is_within = within.since <= bounds[0] and (within.until is None or bounds[-1] <= within.until)
+    is_behind = start is None or before(start, keys[0])
+    invariants.check("entry_key", all(key[WIDTH : WIDTH + 1] == "#" for key in keys))
+    invariants.check("entries_in_order", all(map(before, keys, keys[1:])))
+    invariants.check("entries_in_range", is_within and is_behind)

@@ -17,6 +17,9 @@ from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
+from fanfold import invariants, times
+from fanfold.settings import MOST_RETENTION_DAYS
+
 # Live marks of unfollows in one row, 8 bytes each, so that a read takes one or two units.
 # Concurrent unfollows may make it a few more.
 MAX_HIDDEN = 500
@@ -35,6 +38,9 @@ LONGEST_DAYS = 7 + MARGIN_DAYS
 # Expired sets that one change removes. After a cut of the retention there may be hundreds, and an
 # expression has at most 4 KB, which it may also need to delete marks from many sets.
 MAX_EXPIRED = 50
+
+# Of a mark as boto3 spells it, and as the wire client does.
+_MARK_LENGTHS = (8, 12)
 
 Marks: TypeAlias = Sequence["bytes | str"]
 
@@ -63,6 +69,28 @@ class Change(NamedTuple):
 
 
 NO_CHANGE = Change()
+
+
+def checked(reader: Reader, *, now_ms: int) -> Reader:
+    """A row that was just read; reports what it can never say.
+
+    Of channels that it knows ahead of time, it counts as knowing none: a page looks them up.
+    """
+    sets = [each for each in (reader.muted, reader.channels, *reader.hidden.values()) if each]
+    latest, marker = now_ms + invariants.AHEAD_MS, reader.marker
+    is_key = not marker or marker[times.WIDTH :][:1] == "#"
+    used_up_by = (latest + DAY_SECONDS * 1000) * 1_000_000
+    days = MOST_RETENTION_DAYS + LONGEST_DAYS
+    verified_by = latest // 1000 + days * DAY_SECONDS
+    invariants.check("reader_marks", all(len(each[0]) in _MARK_LENGTHS for each in sets))
+    invariants.check("reader_mutes", len(reader.muted) <= MAX_MUTED)
+    invariants.check("reader_weeks", max(reader.hidden, default=0) <= week_of(latest))
+    invariants.check("reader_marker", is_key and marker <= times.to_text(latest))
+    invariants.check("reader_rate", reader.follows_until_ns <= used_up_by)
+    invariants.check("reader_verified", reader.verify_until <= verified_by)
+    if invariants.check("channels_seen", reader.channels_seen <= latest):
+        return reader
+    return reader._replace(channels_seen=0)
 
 
 def hash_of(publisher_id: str) -> bytes:

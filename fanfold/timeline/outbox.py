@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fanfold import names
 from fanfold.aws.items import text
 from fanfold.ids import split_sort_key
-from fanfold.timeline.entries import Entry, found, range_request
+from fanfold.timeline.entries import Entry, check, found, range_request
 from fanfold.timeline.page_reads import Range
 
 if TYPE_CHECKING:
@@ -62,4 +62,6 @@ class Outbox:
             ScanIndexForward=is_ascending,
             **request,
         )
-        return found(answer)
+        entries, has_more = found(answer)
+        check(entries, within, start=start, is_ascending=is_ascending)
+        return entries, has_more

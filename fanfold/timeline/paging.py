@@ -7,10 +7,11 @@ also finds late entries: below the position of its cursor, but above its low mar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import gt
 from typing import Any, Generic
 
-from fanfold import cursor, times
-from fanfold.cursor import Cursor
+from fanfold import cursor, invariants, times
+from fanfold.cursor import MAX_SEEN, Cursor
 from fanfold.errors import BadInput
 from fanfold.ids import is_sort_key
 from fanfold.timeline import late
@@ -103,10 +104,26 @@ def page(
     within = Range(max(floor, asked.since), asked.until)
     picking = Picking(show, asked.limit, visible)
     if asked.after is not None:
-        return _newer(source, picking, asked.after, within)
-    # So that polling from an empty page misses nothing, even if its range begins later than now.
-    here = asked.before or Cursor.at(min(within.since, now))
-    return _older(source, picking, asked.before, within, here)
+        found = _newer(source, picking, asked.after, within)
+    else:
+        # So that polling from an empty page misses nothing, though its range may begin after now.
+        here = asked.before or Cursor.at(min(within.since, now))
+        found = _older(source, picking, asked.before, within, here)
+    _check(found, asked)
+    return found
+
+
+def _check(page: Page[E], asked: Asked) -> None:
+    """Report what no page can be."""
+    keys, above, below = [each.sort_key for each in page.entries], page.previous, page.next
+    is_around = above.low <= above.position and len(above.seen) <= MAX_SEEN
+    if keys:
+        # A late entry of a page upwards may lie below its cursor for older ones.
+        is_below = below is None or asked.after is not None or below.position <= keys[-1]
+        is_around = is_around and is_below and keys[0] <= above.position
+    invariants.check("page_in_order", all(map(gt, keys, keys[1:])))
+    invariants.check("page_in_limit", len(keys) <= asked.limit)
+    invariants.check("page_cursors", is_around)
 
 
 def _older(

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fanfold import times
+from fanfold import invariants, times
 from fanfold.aws.dynamodb import update_or_read
 from fanfold.aws.items import Item, expressions, get_number, get_text, number, text
 from fanfold.errors import EditOvertaken, NoPost, PostRetracted, RefIdTaken
@@ -70,16 +70,20 @@ class Post:
 
 
 def from_item(item: Item) -> Post:
+    ref_id, deleted = get_text(item, "ref_id"), "deleted_at" in item
+    published_at, key_id = split_sort_key(get_text(item, "sort_key"))
+    invariants.check("post_key", deleted or key_id == ref_id, ref_id=ref_id)
+    invariants.check("post_tombstone", not (deleted and "body" in item), ref_id=ref_id)
     return Post(
-        ref_id=get_text(item, "ref_id"),
+        ref_id=ref_id,
         publisher_id=get_text(item, "publisher_id"),
-        published_at=split_sort_key(get_text(item, "sort_key"))[0],
+        published_at=published_at,
         accepted_at=get_text(item, "accepted_at"),
         expires_at=get_number(item, EXPIRES_AT),
         body=get_text(item, "body"),
         first_body_hash=get_text(item, "first_body_hash"),
         edited_at=get_text(item, "edited_at"),
-        deleted="deleted_at" in item,
+        deleted=deleted,
     )
 
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fanfold import rates
+from fanfold import invariants, rates
 from fanfold.aws.dynamodb import update_or_read
 from fanfold.aws.items import Item, Value, binaries, expressions, get_number, get_text, number, text
 from fanfold.rates import Rate
@@ -168,7 +168,11 @@ class Readers:
             stored = update_or_read(self.client, self.table, {"user_id": text(user_id)}, update)
         except self.client.exceptions.TransactionConflictException:
             return None
-        return marker if stored is None else reader_of(stored).marker
+        if stored is None:
+            return marker
+        kept = reader_of(stored).marker
+        invariants.check("marker_kept", kept > marker)
+        return kept
 
     def _update(
         self,

@@ -11,7 +11,7 @@ from fanfold.aws.retries import STEP
 from fanfold.errors import TryLater
 from fanfold.ids import split_sort_key
 from fanfold.timeline import marks, paging
-from fanfold.timeline.entries import Entries, Entry, found
+from fanfold.timeline.entries import Entries, Entry, check, found
 from fanfold.timeline.marks import Reader
 from fanfold.timeline.page_reads import Range, Show, Shown, Source, Visible
 from fanfold.timeline.paging import Asked
@@ -83,19 +83,25 @@ class PageFilter:
     def _newest(
         self, within: Range, *, before: str | None, limit: int
     ) -> tuple[Sequence[Entry], bool]:
-        return self._query(within, start=before, limit=limit, ScanIndexForward=False)
+        return self._query(within, before, limit, ScanIndexForward=False)
 
     def _oldest(
         self, within: Range, *, after: str | None, limit: int, is_consistent: bool
     ) -> tuple[Sequence[Entry], bool]:
         order = {"ScanIndexForward": True, "ConsistentRead": is_consistent}
-        return self._query(within, start=after, limit=limit, **order)
+        return self._query(within, after, limit, **order)
 
-    def _query(self, within: Range, **about: Any) -> tuple[Sequence[Entry], bool]:
+    def _query(
+        self, within: Range, start: str | None, limit: int, **order: bool
+    ) -> tuple[Sequence[Entry], bool]:
         """A Query of the reader's timeline; the first one also reads the reader's row."""
-        query = "Query", self._visibility.timelines.request(self.user_id, within, **about)
-        (answer,) = self.begin(query) if self.reader is None else self.together(query)
-        return found(answer)
+        timelines = self._visibility.timelines
+        query = timelines.request(self.user_id, within, start=start, limit=limit, **order)
+        call = "Query", query
+        (answer,) = self.begin(call) if self.reader is None else self.together(call)
+        entries, has_more = found(answer)
+        check(entries, within, start=start, is_ascending=order["ScanIndexForward"])
+        return entries, has_more
 
     def begin(self, *calls: tuple[str, dict[str, Any]]) -> Sequence[Any]:
         """Make calls, and at the same time read the reader's row, and what channels need."""
@@ -111,7 +117,7 @@ class PageFilter:
         rows = read.get("Responses", {}).get(row["TableName"], ())
         item: Item = read.get("Item") or next(iter(rows), {})
         self.has_row = bool(item)
-        self.reader = reader_of(item)
+        self.reader = marks.checked(reader_of(item), now_ms=self._now_ms)
         return answers
 
     def unmarked(self, entries: Sequence[Entry]) -> Sequence[Entry]:

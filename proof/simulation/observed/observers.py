@@ -128,6 +128,10 @@ class Observer:
         self.sweeps = Sweeps(self.world, self.violations)
         self.one_hops = OneHops(self.world, self.violations)
 
+    def broken(self, name: str, **ids: object) -> None:
+        """The product reports an invariant, which no world without damage breaks."""
+        self.violations.append(f"The invariant {name} is broken: {ids}.")
+
     def before(self, operation: str, request: dict[str, Any]) -> None:
         """A call is about to be made."""
         task = self.world.scheduler.current

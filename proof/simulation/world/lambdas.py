@@ -21,7 +21,7 @@ from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
     AmazonCloudWatchEMFProvider,
 )
 
-from fanfold import clock, contract, names
+from fanfold import clock, contract, invariants, names
 from fanfold.aws import boto, connections, curl, threads
 from fanfold.aws.connections import DYNAMODB, LAMBDA, SQS
 from fanfold.aws.retries import CALL
@@ -255,6 +255,10 @@ def _emit(self: AmazonCloudWatchEMFProvider, raise_on_empty_metrics: bool = Fals
     self.clear_metrics()
 
 
+def _broken(name: str, **ids: object) -> None:
+    running.world.observer.broken(name, **ids)
+
+
 def _forget_wires() -> None:
     """Make the next environment create its own libcurl connections and clients."""
     for cached in (curl.connections, curl.of_threads, curl.dynamodb, curl.sqs, curl.lambda_):
@@ -287,6 +291,7 @@ def installed() -> Iterator[None]:
         (boto, "sqs", lambda: BotoClient("sqs", CALL.attempts)),
         (boto, "lambda_", lambda: BotoClient("lambda", CALL.attempts)),
         (AmazonCloudWatchEMFProvider, "flush_metrics", _emit),
+        (invariants, "broken", _broken),
         (boto3_transport, "Boto3Transport", UnthreadedTransport),
         (connections, "Connections", Wires),
         (curl, "Connections", Wires),
