@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from threading import Lock
 from types import MappingProxyType
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 Value: TypeAlias = tuple[MetricUnit, float]
 
 # A row that every page reads breaks the same invariant each time.
-_QUIET_SECONDS = 60.0
-_reported_at: dict[str, float] = {}
+_QUIET_MS = 60_000
+_reported_at: dict[str, int] = {}  # in epoch milliseconds, by name
 
 # A line is printed in two writes; another thread's could come between.
 _one_at_a_time = Lock()
@@ -58,13 +59,17 @@ def _emit(
 
 
 def report_broken(name: str, ids: Mapping[str, object]) -> None:
-    """Log and count a broken invariant: each one once a minute, at most."""
-    now = clock.monotonic()
-    if now - _reported_at.get(name, -_QUIET_SECONDS) < _QUIET_SECONDS:
+    """Log and count a broken invariant: each one once a minute, at most.
+
+    All functions count into one metric of the stage, whose name their own begins with.
+    """
+    now_ms = clock.now_ms()
+    if now_ms - _reported_at.get(name, 0) < _QUIET_MS:
         return
-    _reported_at[name] = now
+    _reported_at[name] = now_ms
     logger.error("An invariant is broken.", invariant=name, what=invariants.INVARIANTS[name], **ids)
-    count(names.INVARIANT_BROKEN, 1)
+    function = os.environ["POWERTOOLS_SERVICE_NAME"]
+    count(names.INVARIANT_BROKEN, 1, {"service": function.rpartition("-")[0] or function})
 
 
 def report_growth(publisher_id: str, what: Shards | NotGrown) -> None:

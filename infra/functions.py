@@ -167,9 +167,9 @@ def _resource(function: lambda_.Function) -> lambda_.CfnFunction:
     return resource
 
 
-def service_name(stage: Stage, function: names.Function) -> str:
-    """The function's name in logs and metrics."""
-    return f"fanfold-{stage.name}-{function.name}"
+def service_name(stage: Stage, function: names.Function | None) -> str:
+    """The function's name in logs and metrics, or that of the stage for all of them."""
+    return f"fanfold-{stage.name}" + (f"-{function.name}" if function else "")
 
 
 def keep_for_days(log_group: logs.LogGroup, days: int) -> None:

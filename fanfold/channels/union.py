@@ -13,7 +13,7 @@ from fanfold.channels import following, parts
 from fanfold.channels.head import MOST, Channel, Head, partition_of
 from fanfold.channels.parts import Part
 from fanfold.channels.windows import WINDOW, Window
-from fanfold.timeline.entries import Entry, check, found
+from fanfold.timeline.entries import Entry, checked, found
 from fanfold.timeline.page_reads import Range
 
 if TYPE_CHECKING:
@@ -103,9 +103,9 @@ class ChannelUnion:
             )
             for place, (entries, has_more) in zip(asked, answers, strict=True):
                 behind = parts.start(known[place]) or start
-                check(entries, needed, start=behind, is_ascending=is_up)
-                self._reading.windows.compare(channels[place - 1], entries)
-                more = parts.part(entries, has_more, is_up=is_up, read_to=key)
+                sound = checked(entries, needed, start=behind, is_ascending=is_up)
+                self._reading.windows.compare(channels[place - 1], sound)
+                more = parts.part(sound, has_more, is_up=is_up, read_to=key)
                 known[place] = parts.beyond(known[place], more)
             size = limit
 
@@ -125,8 +125,9 @@ class ChannelUnion:
                 for place in lacking
             ]
             for place, (newest, has_more) in zip(lacking, self._query(requests), strict=True):
-                check(newest, Range(since), start=None, is_ascending=False)
-                windows[place] = cache.keep(self._channels[place], newest, has_more, since=since)
+                channel = self._channels[place]
+                sound = checked(newest, Range(since), start=None, is_ascending=False)
+                windows[place] = cache.keep(channel, sound, has_more, since=since)
         return windows
 
     def _request(

@@ -35,7 +35,6 @@ INVARIANTS: Mapping[str, str] = {
     "entries_in_order": "Entries come in order, each once.",
     "entries_in_range": "Entries lie in the range that was read.",
     "page_in_order": "A page is newest first, each entry once.",
-    "page_in_limit": "A page has no more entries than were asked for.",
     "page_cursors": "The cursors of a page lie around its entries.",
     "reader_marks": "Marks in a reader's row have 8 bytes.",
     "reader_mutes": "A reader's row has no more mutes than it may have.",

@@ -39,9 +39,6 @@ LONGEST_DAYS = 7 + MARGIN_DAYS
 # expression has at most 4 KB, which it may also need to delete marks from many sets.
 MAX_EXPIRED = 50
 
-# Of a mark as boto3 spells it, and as the wire client does.
-_MARK_LENGTHS = (8, 12)
-
 Marks: TypeAlias = Sequence["bytes | str"]
 
 
@@ -82,7 +79,7 @@ def checked(reader: Reader, *, now_ms: int) -> Reader:
     used_up_by = (latest + DAY_SECONDS * 1000) * 1_000_000
     days = MOST_RETENTION_DAYS + LONGEST_DAYS
     verified_by = latest // 1000 + days * DAY_SECONDS
-    invariants.check("reader_marks", all(len(each[0]) in _MARK_LENGTHS for each in sets))
+    invariants.check("reader_marks", all(_is_mark(each[0]) for each in sets))
     invariants.check("reader_mutes", len(reader.muted) <= MAX_MUTED)
     invariants.check("reader_weeks", max(reader.hidden, default=0) <= week_of(latest))
     invariants.check("reader_marker", is_key and marker <= times.to_text(latest))
@@ -96,6 +93,10 @@ def checked(reader: Reader, *, now_ms: int) -> Reader:
 def hash_of(publisher_id: str) -> bytes:
     """The mark of a publisher. Two publishers of one reader share it once in 10^12 readers."""
     return blake2b(publisher_id.encode(), digest_size=8).digest()
+
+
+def _is_mark(mark: bytes | str) -> bool:
+    return len(mark) == (8 if isinstance(mark, bytes) else len(b64encode(bytes(8))))
 
 
 def week_of(now_ms: int) -> int:

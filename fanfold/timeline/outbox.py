@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fanfold import names
 from fanfold.aws.items import text
 from fanfold.ids import split_sort_key
-from fanfold.timeline.entries import Entry, check, found, range_request
+from fanfold.timeline.entries import Entry, checked, found, range_request
 from fanfold.timeline.page_reads import Range
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Outbox:
 
     def newest(
         self, publisher_id: str, within: Range, *, before: str | None, limit: int
-    ) -> tuple[list[Entry], bool]:
+    ) -> tuple[Sequence[Entry], bool]:
         """At most `limit` posts, newest first, and whether more may follow.
 
         They are older than the sort key `before`, if it is given; it lies within the range.
@@ -39,14 +40,14 @@ class Outbox:
         after: str | None,
         limit: int,
         is_consistent: bool,
-    ) -> tuple[list[Entry], bool]:
+    ) -> tuple[Sequence[Entry], bool]:
         """The oldest first, newer than `after`. A global index has no consistent reads."""
         del is_consistent
         return self._query(publisher_id, within, start=after, limit=limit, is_ascending=True)
 
     def _query(
         self, publisher_id: str, within: Range, *, start: str | None, limit: int, is_ascending: bool
-    ) -> tuple[list[Entry], bool]:
+    ) -> tuple[Sequence[Entry], bool]:
         key = None
         if start is not None:
             ref_id = split_sort_key(start)[1]
@@ -63,5 +64,4 @@ class Outbox:
             **request,
         )
         entries, has_more = found(answer)
-        check(entries, within, start=start, is_ascending=is_ascending)
-        return entries, has_more
+        return checked(entries, within, start=start, is_ascending=is_ascending), has_more

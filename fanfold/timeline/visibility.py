@@ -11,7 +11,7 @@ from fanfold.aws.retries import STEP
 from fanfold.errors import TryLater
 from fanfold.ids import split_sort_key
 from fanfold.timeline import marks, paging
-from fanfold.timeline.entries import Entries, Entry, check, found
+from fanfold.timeline.entries import Entries, Entry, checked, found
 from fanfold.timeline.marks import Reader
 from fanfold.timeline.page_reads import Range, Show, Shown, Source, Visible
 from fanfold.timeline.paging import Asked
@@ -100,8 +100,8 @@ class PageFilter:
         call = "Query", query
         (answer,) = self.begin(call) if self.reader is None else self.together(call)
         entries, has_more = found(answer)
-        check(entries, within, start=start, is_ascending=order["ScanIndexForward"])
-        return entries, has_more
+        is_up = order["ScanIndexForward"]
+        return checked(entries, within, start=start, is_ascending=is_up), has_more
 
     def begin(self, *calls: tuple[str, dict[str, Any]]) -> Sequence[Any]:
         """Make calls, and at the same time read the reader's row, and what channels need."""

@@ -61,6 +61,7 @@ class Alarms(Construct):
         for table, stored in tables.items():
             self._add(service.of_table(table, stored))
         self._add(service.of_growth(stage))
+        self._add(service.of_invariants(stage))
         self._add(service.of_writes(stage, tables))
 
     def _add(self, rules: Iterator[Rule]) -> None:

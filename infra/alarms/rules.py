@@ -52,9 +52,9 @@ def math(expression: str, *, period: Duration = MINUTE) -> Callable[..., cloudwa
 
 
 def ours(
-    metric: str, stage: Stage, function: names.Function, statistic: str, **dimensions: str
+    metric: str, stage: Stage, function: names.Function | None, statistic: str, **dimensions: str
 ) -> cloudwatch.Metric:
-    """A metric that this function emits; Powertools adds the dimension `service`."""
+    """A metric that this function emits, or any; Powertools adds the dimension `service`."""
     return cloudwatch.Metric(
         namespace=names.METRICS_NAMESPACE,
         metric_name=metric,

@@ -158,6 +158,17 @@ def of_growth(stage: Stage) -> Iterator[Rule]:
     )
 
 
+def of_invariants(stage: Stage) -> Iterator[Rule]:
+    yield Rule(
+        name="InvariantBroken",
+        says="A row, an answer or a page says what can never be. The log line 'An invariant is "
+        "broken.' names what it is; see 'A broken invariant' in docs/operations.md.",
+        # One metric for all functions: each is billed.
+        metric=ours(names.INVARIANT_BROKEN, stage, None, "Sum"),
+        threshold=1,
+    )
+
+
 def of_writes(stage: Stage, tables: Mapping[names.Table, HouseTable]) -> Iterator[Rule]:
     """The alarm, if the stage has a budget; others, with the same one, for what it cannot sum."""
     if stage.daily_write_units is None:

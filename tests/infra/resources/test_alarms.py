@@ -276,6 +276,12 @@ def test_what_is_throttled_for_long_rings_and_is_calm_again_without_data(
     assert states([40] * minutes + [None] * 30)[-1] == OK
 
 
+def test_one_broken_invariant_rings(dev: Template) -> None:
+    alarm = alarms(dev)["InvariantBroken"]
+    assert alarm.rings(values=[None, None, 1, None])
+    assert not alarm.rings(values=[None] * 60)
+
+
 # Whom they tell, and what they say
 
 

@@ -15,7 +15,7 @@ import pytest
 from fanfold import names
 from fanfold.follows.sharding import NotGrown
 from fanfold.ids import ref_id_for
-from functions._reports import report_growth
+from functions._reports import report_broken, report_growth
 from infra.alarms.service import GROWERS
 from proof.model.cloudwatch import Alarm, MetricId
 from tests.infra.pinned_alarms import synthesized
@@ -63,7 +63,9 @@ def test_every_metric_of_ours_that_an_alarm_watches_is_emitted(
     for grower in GROWERS:
         monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", services[grower.name])
         report_growth("ada", NotGrown("the highest level is reached"))
-    assert len(watched) >= 7
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", services["timeline"])
+    report_broken("page_in_order", {})
+    assert len(watched) >= 8
     assert watched - set(emitted(capsys.readouterr().out)) == set()
 
 

@@ -25,6 +25,7 @@ def test_the_public_metrics_keep_their_names() -> None:
     assert names.OLDEST_DEAD_LETTER_SECONDS == "OldestDeadLetterSeconds"
     assert (names.CHANNELS, names.CHANNELS_REFUSED) == ("Channels", "ChannelsRefused")
     assert (names.GROWTHS, names.GROWTHS_REFUSED) == ("Growths", "GrowthsRefused")
+    assert names.INVARIANT_BROKEN == "InvariantBroken"
 
 
 def test_every_guard_that_the_docs_name_is_in_the_list_of_mutants() -> None:
