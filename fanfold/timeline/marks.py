@@ -96,7 +96,8 @@ def hash_of(publisher_id: str) -> bytes:
 
 
 def _is_mark(mark: bytes | str) -> bool:
-    return len(mark) == (8 if isinstance(mark, bytes) else len(b64encode(bytes(8))))
+    """Whether a mark has 8 bytes, or 12 characters of base64."""
+    return len(mark) == (8 if isinstance(mark, bytes) else 12)
 
 
 def week_of(now_ms: int) -> int:

@@ -941,6 +941,13 @@ def a_fanout_given_up_that_waits(world: World) -> None:
     _update(state=text("stalled"))(world)
 
 
+@spoils(observed, "The invariant post_key is broken")
+def a_post_with_the_key_of_another(world: World) -> None:
+    post(world, POST, sort_key=text(f"{AN_HOUR_LATER}#another"))
+    table = stores(BotoClient("dynamodb", 1)).posts  # type: ignore[arg-type]
+    acting(world, "client", lambda: table.one(POST))
+
+
 @spoils(observed, "which is paused")
 def an_order_of_sweep_to_a_paused_lane(world: World) -> None:
     world.triggers.paused.add(names.EXPRESS.name)
