@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
@@ -58,7 +58,7 @@ def _emit(
         metrics.flush_metrics()
 
 
-def report_broken(name: str, ids: Mapping[str, object]) -> None:
+def report_broken(name: str, ids: Mapping[str, Any]) -> None:
     """Log and count a broken invariant: each one once a minute, at most.
 
     All functions count into one metric of the stage, whose name their own begins with.
