@@ -21,7 +21,7 @@ from fanfold.follows import ring
 from fanfold.follows.ring_reader import EdgePage, RingRead
 from fanfold.ids import sort_key
 from fanfold.timeline import marks, readers, visibility
-from fanfold.timeline.entries import Entry
+from fanfold.timeline.entries import Entry, found
 from tests.service import AT, AT_MS, POST, System, through_lanes
 
 ROOT = Path(__file__).parents[3]
@@ -69,9 +69,9 @@ def channel_threshold() -> int:
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The names of the invariants that are reported."""
-    found: set[str] = set()
-    monkeypatch.setattr(invariants, "broken", lambda name, **_ids: found.add(name))
-    return found
+    told: set[str] = set()
+    monkeypatch.setattr(invariants, "broken", lambda name, **_ids: told.add(name))
+    return told
 
 
 def changed(table: names.Table, *key: str, **sets: Any) -> Ask:
@@ -239,7 +239,6 @@ def answered(spoil: Callable[[Entry], list[Entry]], *, has_more: bool = False) -
 
     def case(system: System, patch: Patch) -> None:
         of_reader(lambda _system: None)(system)
-        found = visibility.found
         patch.setattr(visibility, "found", lambda each: (spoiled(found(each)[0]), has_more))
         page = system.timeline("bob", hydrate="false").body
         assert system.timeline("bob", hydrate="false", after=page["previous"]).status == 200
