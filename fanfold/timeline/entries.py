@@ -128,8 +128,8 @@ def found(answer: Mapping[str, Any]) -> tuple[list[Entry], bool]:
 
 
 def checked(
-    entries: Sequence[Entry], within: Range, *, start: str | None, is_ascending: bool
-) -> Sequence[Entry]:
+    entries: list[Entry], within: Range, *, start: str | None, is_ascending: bool
+) -> list[Entry]:
     """The entries of a range behind the key `start`; reports what no Query can answer.
 
     An entry whose key names no post is left out: no cursor could stand at it.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ class Outbox:
 
     def newest(
         self, publisher_id: str, within: Range, *, before: str | None, limit: int
-    ) -> tuple[Sequence[Entry], bool]:
+    ) -> tuple[list[Entry], bool]:
         """At most `limit` posts, newest first, and whether more may follow.
 
         They are older than the sort key `before`, if it is given; it lies within the range.
@@ -40,14 +39,14 @@ class Outbox:
         after: str | None,
         limit: int,
         is_consistent: bool,
-    ) -> tuple[Sequence[Entry], bool]:
+    ) -> tuple[list[Entry], bool]:
         """The oldest first, newer than `after`. A global index has no consistent reads."""
         del is_consistent
         return self._query(publisher_id, within, start=after, limit=limit, is_ascending=True)
 
     def _query(
         self, publisher_id: str, within: Range, *, start: str | None, limit: int, is_ascending: bool
-    ) -> tuple[Sequence[Entry], bool]:
+    ) -> tuple[list[Entry], bool]:
         key = None
         if start is not None:
             ref_id = split_sort_key(start)[1]
