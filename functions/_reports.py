@@ -69,7 +69,8 @@ def report_broken(name: str, ids: Mapping[str, Any]) -> None:
     _reported_at[name] = now_ms
     logger.error("An invariant is broken.", invariant=name, what=invariants.INVARIANTS[name], **ids)
     function = os.environ["POWERTOOLS_SERVICE_NAME"]
-    count(names.INVARIANT_BROKEN, 1, {"service": function.rpartition("-")[0] or function})
+    one: Value = MetricUnit.Count, 1
+    _emit({names.INVARIANT_BROKEN: one}, {"service": function.rpartition("-")[0] or function})
 
 
 def report_growth(publisher_id: str, what: Shards | NotGrown) -> None:

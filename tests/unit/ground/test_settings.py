@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from fanfold import names
 from fanfold.settings import Settings
 
-KINDS = {str: st.text(st.characters(codec="ascii", exclude_characters="\x00")), int: st.integers()}
+TEXT = st.text(st.characters(codec="ascii", exclude_characters="\x00"))
+KINDS = {int: st.integers(), bool: st.booleans()}
 any_settings = st.builds(
     Settings,
-    **{f.name: KINDS[int if isinstance(f.default, int) else str] for f in fields(Settings)},  # type: ignore[arg-type]
+    **{f.name: KINDS.get(type(f.default), TEXT) for f in fields(Settings)},  # type: ignore[arg-type]
 )
 REQUIRED = {f.name.upper(): f.name for f in fields(Settings) if f.name.endswith(("table", "url"))}
 
