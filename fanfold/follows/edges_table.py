@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from fanfold import clock
 from fanfold.aws import dynamodb
 from fanfold.aws.items import MAX_PUTS, get_number, get_text, number, text
 from fanfold.aws.retries import for_each, is_transient
@@ -35,7 +36,7 @@ class EdgesTable:
         try:
             self.client.put_item(
                 TableName=self.table,
-                Item={**edge_key(publisher_id, follower_id, level), "version": number(version)},
+                Item=_item(edge_key(publisher_id, follower_id, level), version),
                 ConditionExpression=f"{is_absent} OR {is_older}",
                 ExpressionAttributeValues={":version": number(version)},
             )
@@ -83,7 +84,7 @@ class EdgesTable:
         for publisher, user, version, level in edges:
             key = edge_key(publisher, user, level)
             keys[key["shard_id"]["S"], key["edge"]["S"]] = publisher, user
-            requests.append({"PutRequest": {"Item": {**key, "version": number(version)}}})
+            requests.append({"PutRequest": {"Item": _item(key, version)}})
         left: set[tuple[str, str]] = set()
         for start in range(0, len(requests), MAX_PUTS):
             chunk = requests[start : start + MAX_PUTS]
@@ -177,6 +178,11 @@ def edge_key(publisher_id: str, follower_id: str, level: int) -> dict[str, dict[
     edge = ring.edge(follower_id)
     shard = ring.shard_of(ring.position_of(edge), level)
     return {"shard_id": text(ring.shard_key(publisher_id, level, shard)), "edge": text(edge)}
+
+
+def _item(key: dict[str, dict[str, str]], version: int) -> dict[str, Any]:
+    """An edge; `at` is the epoch second at which its put is sent, which audits compare."""
+    return {**key, "version": number(version), "at": number(clock.now_ms() // 1000)}
 
 
 def page_of(answer: Mapping[str, Any]) -> EdgePage:

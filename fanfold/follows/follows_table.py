@@ -44,6 +44,7 @@ def follow_of(item: Item) -> Follow:
         followed_at=get_text(item, "followed_at"),
         asked_at=get_number(item, "asked_at"),
         ended_at=get_number(item, "ended_at"),
+        changed_at=get_number(item, "changed_at"),
     )
     has_begun = row.version > 0 and row.followed_at > ""
     invariants.check("follow_state", row.state in (FOLLOWED, UNFOLLOWED))
@@ -125,7 +126,7 @@ class FollowsTable:
         count = self.readers.count_up(
             user_id, len(seen), change, max_follows=max_follows, counted=counted, also=memo
         )
-        changed = [_changed(each, state=FOLLOWED, ended_at=0) for each in seen]
+        changed = [_changed(each, state=FOLLOWED, ended_at=0, changed_at=now_ms) for each in seen]
         return self._change(changed, count, now_ms=now_ms, max_follows=max_follows)
 
     def unfollow(self, seen: Follow, *, now_ms: int) -> Follow | None:
@@ -140,7 +141,7 @@ class FollowsTable:
             now_ms=now_ms,
             retention_days=self.retention_days,
         )
-        ended = _changed(seen, state=UNFOLLOWED, ended_at=now_ms)
+        ended = _changed(seen, state=UNFOLLOWED, ended_at=now_ms, changed_at=now_ms)
         memo = self._unfollowed(seen.publisher_id)
         count = self.readers.count_down(seen.user_id, change, memo)
         changed = self._change([ended], count, now_ms=now_ms)
@@ -243,6 +244,7 @@ class FollowsTable:
             "state": text(follow.state),
             "version": number(follow.version),
             "asked_at": number(follow.asked_at),
+            "changed_at": number(follow.changed_at),
         }
         if follow.is_active:
             sets["followed_at"] = text(follow.followed_at)

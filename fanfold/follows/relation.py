@@ -44,6 +44,7 @@ class Follow:
     followed_at: str = ""
     asked_at: int = 0  # epoch milliseconds: a request of an earlier time that comes now is late
     ended_at: int = 0  # epoch milliseconds at which the follow ended; else 0
+    changed_at: int = 0  # epoch milliseconds at which the state was written; 0 in older rows
 
     @property
     def is_active(self) -> bool:

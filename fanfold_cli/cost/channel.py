@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # A read unit is 4 KB, or 8 KB in an eventual read.
 READ_BYTES = 4 * UNIT_BYTES
 # An edge of PLAN's sample, with ids of 36 characters.
-EDGE_BYTES = 115
+EDGE_BYTES = 123
 # The head without channels: the names and values of its key, `version` and `revision`.
 HEAD_BYTES = 60
 # One channel of it, with an id of 36 characters.

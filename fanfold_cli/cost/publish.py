@@ -24,8 +24,8 @@ LEDGER_ROW_BYTES = 425
 PENDING_SEGMENT_BYTES = 3
 RESUME_BYTES = 31
 UNIT_BYTES = 1024
-# A consistent read unit is 4 KB, and an edge takes about 80 bytes.
-EDGES_PER_READ = 50
+# A consistent read unit is 4 KB, and an edge takes about 88 bytes.
+EDGES_PER_READ = 46
 # PLAN, and then each segment, reads the row of the ledger, the post and the publisher's row.
 READS_PER_LOOKUP = 3
 # PLAN completes what it has delivered itself by one update, which also empties the index.

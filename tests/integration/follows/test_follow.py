@@ -73,6 +73,7 @@ def test_a_follow_has_a_row_and_an_edge_and_is_reconciled_again_later(system: Sy
         version=1,
         followed_at=AT,
         asked_at=AT_MS,
+        changed_at=AT_MS,
     )
     assert system.edges() == ["bob"]
     assert count_of(system) == 1

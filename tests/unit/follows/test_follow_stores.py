@@ -74,7 +74,8 @@ def test_a_row_tells_all_of_its_follow_and_only_a_tombstone_expires(
     table: FollowsTable, client: Any
 ) -> None:
     followed = follow(table)
-    assert followed == table.get("ben", "ada") == replace(NEW, state=FOLLOWED, version=1)
+    begun = replace(NEW, state=FOLLOWED, version=1, changed_at=NOW_MS)
+    assert followed == table.get("ben", "ada") == begun
     assert (count(client), expiry(client)) == (1, None)
     ended = table.unfollow(replace(followed, asked_at=6), now_ms=NOW_MS)
     assert ended == table.get("ben", "ada")
