@@ -248,6 +248,26 @@ class Ledger:
         """
         return self._end(fanout_id, ABANDONED, now=now, condition=_HAS_NOT_ENDED, values=_STATES)
 
+    def note_repair(self, fanout: Fanout, *, written: int) -> None:
+        """Count entries that an audit missed in a complete fan-out, and has written.
+
+        A repeated update counts them once.
+        """
+        seen = self.get(fanout.fanout_id)
+        before = seen.repaired if seen else 0
+        self._update(
+            fanout.fanout_id,
+            sets={"repaired": number(before + written)},
+            condition="#sort_key = :sort_key AND #accepted_at = :accepted_at AND #state = :complete"
+            + (" AND #repaired = :before" if before else " AND attribute_not_exists(#repaired)"),
+            values={
+                ":sort_key": text(fanout.sort_key),
+                ":accepted_at": text(fanout.accepted_at),
+                ":complete": text(COMPLETE),
+                **({":before": number(before)} if before else {}),
+            },
+        )
+
     def expire(self, fanout: Fanout, *, now: str) -> bool:
         """End a fan-out whose entries nobody would see; False if it has ended already.
 

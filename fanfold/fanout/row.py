@@ -66,6 +66,7 @@ class Fanout:
     asked_at: int = 0  # when SWEEP sent its last question
     came_out: int = 0  # `asked_at` of the newest question known to have left the queue
     asks: int = 0  # questions since the last progress
+    repaired: int = 0  # entries that an audit missed later, and has written
     rounds: int = 0  # answered questions since a person last sent everything again
 
     @property
@@ -168,5 +169,6 @@ def from_item(item: Item) -> Fanout:
         asked_at=get_number(item, "asked_at"),
         came_out=get_number(item, "came_out"),
         asks=get_number(item, "asks"),
+        repaired=get_number(item, "repaired"),
         rounds=get_number(item, "rounds"),
     )

@@ -275,4 +275,6 @@ def _print(row: Fanout, *, as_json: bool) -> None:
     if status.by == CHANNEL:
         readers = f"read by about {counted(row.followers, 'follower')}"
         values["by"] = f"in the channel of {row.publisher_id}, {readers}"
+    if row.repaired:
+        values["repaired"] = f"{row.repaired:,} (found missing by an audit, and written)"
     print_values(values)
