@@ -62,6 +62,13 @@ ENTRIES = {
         Entry("fanout", OPERATE, "Show, watch, list, resend or abandon deliveries of posts"),
         Entry("dlq", OPERATE, "List, show, redrive, drop or restore dead letters"),
         Entry("doctor", OPERATE, "Check that follows, edges and marks agree"),
+        Entry(
+            "audit",
+            OPERATE,
+            "Check that readers have the posts that they are owed",
+            module="command",
+            package="audit",
+        ),
         Entry("pause", OPERATE, "Pause deliveries"),
         Entry("resume", OPERATE, "Resume deliveries", module="pause"),
         Entry("cost", GROW, "Estimate the write budget of each lane, and the cost of a post"),

@@ -1,6 +1,7 @@
 """A deployed Fanfold stack, on AWS or on the local engine: outputs, settings, clients, users."""
 
 import getpass
+import math
 import os
 import socket
 from collections.abc import Mapping
@@ -34,6 +35,7 @@ class Deployment:
     stack: str = field(default="", kw_only=True)  # on AWS, its name and its account
     account: str = field(default="", kw_only=True)
     is_protected: bool = field(default=False, kw_only=True)  # from deletion, like `prod`
+    updated_ms: float = field(default=math.inf, kw_only=True)  # its last deploy; infinite: unknown
 
     @classmethod
     def local(cls, home: Home, alternative: str = "") -> "Deployment":
@@ -58,6 +60,7 @@ class Deployment:
         with failing_with(f"The stack {stack} in {region} cannot be read"):
             cloudformation = aws.client("cloudformation", None, region)
             found = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
+        deployed = found.get("LastUpdatedTime") or found.get("CreationTime")
         return cls(
             region,
             None,
@@ -65,6 +68,7 @@ class Deployment:
             stack=found["StackName"],  # `stack` may be an ARN
             account=found["StackId"].split(":")[4],
             is_protected=found.get("EnableTerminationProtection", False),
+            updated_ms=deployed.timestamp() * 1000 if deployed else math.inf,
         )
 
     @classmethod

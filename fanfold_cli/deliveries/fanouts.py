@@ -153,18 +153,18 @@ def _send_again(deployment: Deployment, row: Fanout) -> int:
     return len(row.pending)
 
 
-def _count(deployment: Deployment, count: int) -> None:
-    """Add to the stack's metric; a failure is only reported, because the rows are right."""
+def put_count(deployment: Deployment, metric: str, count: int) -> None:
+    """Add to a metric of the stack; its dimension is the ledger's table. Raises errors of AWS."""
     table = {"Name": "FanoutsTable", "Value": deployment.settings().fanouts_table}
-    datum = {
-        "MetricName": names.FANOUTS_ABANDONED,
-        "Dimensions": [table],
-        "Value": count,
-        "Unit": "Count",
-    }
+    datum = {"MetricName": metric, "Dimensions": [table], "Value": count, "Unit": "Count"}
+    deployment.client("cloudwatch").put_metric_data(
+        Namespace=names.METRICS_NAMESPACE, MetricData=[datum]
+    )
+
+
+def _count(deployment: Deployment, count: int) -> None:
+    """Count in the metric; a failure is only reported, because the rows are right."""
     try:
-        deployment.client("cloudwatch").put_metric_data(
-            Namespace=names.METRICS_NAMESPACE, MetricData=[datum]
-        )
+        put_count(deployment, names.FANOUTS_ABANDONED, count)
     except (ClientError, BotoCoreError) as error:
         say(f"They are abandoned, but not counted in the metric {names.FANOUTS_ABANDONED}: {error}")

@@ -55,6 +55,7 @@ class Alarms(Construct):
             self._add(deliveries.of_lane(queues[lane], stage))
         self._add(deliveries.of_sweep(stage))
         self._add(deliveries.of_channels(stage))
+        self._add(deliveries.of_audits(tables[names.FANOUTS]))
         self._add(service.of_requests(api))
         for function, placed in functions.items():
             self._add(service.of_function(function, placed))

@@ -12,6 +12,7 @@ from fanfold.sweep.oldest import SMALL_LATE_SECONDS
 
 from ..queues import WorkQueue
 from ..settings.stages import Stage
+from ..tables import HouseTable
 from .rules import BELOW, BROKEN, MINUTE, UNCHANGED, Rule, math, ours
 
 # The oldest message of a queue may be this old. Commands and small fan-outs take seconds, but a
@@ -187,6 +188,25 @@ def of_sweep(stage: Stage) -> Iterator[Rule]:
         bad=SILENT_MINUTES,
         of=SILENT_MINUTES,
         missing=BROKEN,
+    )
+
+
+def of_audits(ledger: HouseTable) -> Iterator[Rule]:
+    """What an operator's audit puts; between two of them, nothing has become better."""
+    yield Rule(
+        name="AuditMissing",
+        says="An audit has found readers without a post that they are owed, or what contradicts "
+        "it. `fanfold audit` names some; `fanfold audit --post` finds all readers of one post, and "
+        "with --repair writes what is missing. See 'The audit' in docs/operations.md.",
+        metric=cloudwatch.Metric(
+            namespace=names.METRICS_NAMESPACE,
+            metric_name=names.AUDIT_MISSING,
+            dimensions_map={f"{names.FANOUTS.name}Table": ledger.table_name},
+            period=MINUTE,
+            statistic="Maximum",
+        ),
+        threshold=1,
+        missing=UNCHANGED,
     )
 
 

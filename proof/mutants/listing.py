@@ -59,6 +59,7 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/channels/windows": (("channel_parts",), ("channels_read",)),
     "fanfold/timeline/visibility": (("paging",), ("marks", "unread", "channels_read")),
     "fanfold/timeline/unread": ((), ("unread", "marker")),
+    "fanfold/audit": (("rule",), ("audit",)),
     "fanfold/aws": (
         ("queues", "retries", "letters"),
         ("dead_letters", "cli_dlq", "cli_drop", "sweep"),
@@ -139,6 +140,7 @@ MODULES = (
     *(f"fanfold/aws/{name}.py" for name in ("dead_letters", "dynamodb", "queues", "retries")),
     "fanfold/json_text.py",
     "fanfold/messages.py",
+    *(f"fanfold/audit/{name}.py" for name in ("reads", "rule")),
     *(
         f"functions/{name}.py"
         for name in ("_wiring", "_worker", "deliver", "plan", "relate", "sweep")

@@ -198,6 +198,11 @@ def test_an_alarm_of_sweep_rings_and_holds_while_its_runs_fail(dev: Template) ->
         assert states[-1] == OK
 
 
+def test_an_audit_that_has_found_something_rings_until_one_finds_nothing(dev: Template) -> None:
+    states = list(alarms(dev)["AuditMissing"].states(values=[0, 3, *[None] * 30, 0, 0]))
+    assert (states[0], states[1], states[31], states[-1]) == (OK, ALARM, ALARM, OK)
+
+
 def test_an_old_fanout_rings_after_three_reports(dev: Template) -> None:
     for name in ("SmallFanoutsLate", "LargeFanoutsLate"):
         alarm = alarms(dev)[name]

@@ -28,7 +28,7 @@ from tests.integration.cli.test_cli_channels import stack as with_channels
 from tests.integration.cli.test_cli_drop import LINE
 from tests.integration.cli.test_cli_fanout import accept
 from tests.integration.doctor.test_doctor import MARKS, Tables
-from tests.service import REGION, System, error
+from tests.service import POST, REGION, System, error
 
 DOCS = Path(__file__).resolve().parents[3] / "docs/operations.md"
 TABLES = {table.name.lower(): table for table in names.TABLES}
@@ -180,6 +180,21 @@ def test_the_doctor_examines_and_repairs_with_what_is_documented(
     assert run_with_documented(*repair, like="doctor --repair") == (0, set())
 
 
+def test_an_audit_and_its_repair_need_what_is_documented(system: System) -> None:
+    for user in ("ann", "bob"):
+        assert system.follow(user).status == 200
+    system.clock.advance(120)
+    system.publish()
+    system.pump()
+    for scope in ("--sample 10", "--largest 1", f"--post {POST}", "--reader bob"):
+        assert run_with_documented("audit", *scope.split(), like="audit") == (0, set())
+    key = {"user_id": {"S": "ann"}, "sort_key": {"S": system.ledger().sort_key}}
+    system.dynamodb.delete_item(TableName=names.TIMELINES.name, Key=key)
+    repair = ("audit", "--post", POST, "--repair")
+    assert run_with_documented(*repair, like="audit")[1], "permission to read is not enough"
+    assert run_with_documented(*repair, like="audit --repair") == (0, set())
+
+
 def test_an_import_needs_what_is_documented(tmp_path: Path, tables: Tables) -> None:
     graph = tmp_path / "graph.csv"
     tables.row("again", version=3, state="unfollowed")
@@ -298,9 +313,10 @@ def test_a_day_on_aws_reads_tables_with_what_is_documented() -> None:
 
 
 READ = ("status", "fanout list", "shards show", "channels list", "dlq list", "dlq drop", "doctor")
+READ += ("audit",)
 WRITTEN = (
     *("fanout resend", "fanout abandon", "dlq redrive", "shards grow", "channels add"),
-    *("doctor --repair", "smoke", "seed"),
+    *("doctor --repair", "audit --repair", "smoke", "seed"),
 )
 
 

@@ -40,7 +40,8 @@ READ_ONLY = {
 # What each command with --stack needs beside it.
 READS: tuple[str, ...] = ("fanout show x", "fanout watch x", "fanout list")
 READS += ("dlq list", "dlq show x")
-READS += ("doctor --whole", "pause --show", "shards show x", "channels list", "status")
+READS += ("doctor --whole", "audit --sample 1", "pause --show", "shards show x", "channels list")
+READS += ("status",)
 CHANGES: tuple[str, ...] = ("seed --edges {file}", "smoke", "publish hello --user ada")
 CHANGES += ("edit x hello --user ada",)
 CHANGES += ("retract x --user ada", "follow x --user ada", "unfollow x --user ada")
@@ -49,6 +50,7 @@ CHANGES += ("mute x --user ada", "unmute x --user ada", "token --user ada")
 CHANGES += ("timeline --user ada", "unread --user ada")
 CHANGES += ("fanout resend x", "fanout abandon x --yes", "dlq redrive", "dlq drop x --yes")
 CHANGES += ("dlq restore {file}", "doctor --whole --repair", "doctor --put-back {file}")
+CHANGES += ("audit --post x --repair",)
 CHANGES += ("pause", "resume", "shards grow x --level 1", "shards static --level 1")
 CHANGES += ("shards dynamic", "channels add x --yes", "channels demote x --yes")
 
@@ -144,6 +146,12 @@ TABLE: dict[str, Row] = {
         "test_a_follow_that_comes_before_its_edge_is_taken_away_is_kept",
         "test_a_file_of_another_stack_or_no_such_file_puts_nothing_back",
         asleep="- each difference is read again before it is repaired",
+    ),
+    "audit": Row(
+        "- an entry is written whole, and the next audit misses what is left",
+        "test_a_repair_writes_what_is_missing_and_the_ledger_counts_it",
+        "- an entry overwrites itself",
+        FIRST,
     ),
     "pause": Row(
         "test_an_interrupt_says_how_each_lane_is",

@@ -42,6 +42,7 @@ GROUND = (
 # library, and import only each other.
 DECISIONS = (
     *(name for name in GROUND if name != "fanfold.clock"),
+    "fanfold.audit.sampling",
     "fanfold.aws.early_messages",
     "fanfold.aws.items",
     "fanfold.aws.retries",
@@ -124,6 +125,16 @@ RULES = (
         "fanfold.doctor",
         (*FOLLOWS, "fanfold.fanout.row", "fanfold.doctor"),
         "it examines follows and rows of the ledger, and nothing depends on it",
+    ),
+    Rule(
+        "fanfold.audit",
+        (*FOLLOWS, "fanfold.fanout", "fanfold.stores", "fanfold.audit"),
+        "it reads what deliveries have written, and nothing depends on it",
+    ),
+    Rule(
+        "fanfold.audit.rule",
+        (*DECISIONS, "fanfold.timeline.entries", "fanfold.timeline.posts"),
+        "it decides, and reads nothing",
     ),
     Rule(
         "functions",

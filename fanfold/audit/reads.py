@@ -1,0 +1,294 @@
+"""What an audit reads: few rows eventually, and those that seem wrong consistently."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from fanfold import clock
+from fanfold.audit.rule import Look, Shown, owner_of
+from fanfold.aws import dynamodb
+from fanfold.aws.items import MAX_KEYS, Item, get_number, get_text, text
+from fanfold.channels import following
+from fanfold.fanout.row import CHANNEL, Fanout
+from fanfold.fanout.row import from_item as fanout_of
+from fanfold.follows import ring
+from fanfold.follows.edges_table import edge_key, page_of
+from fanfold.follows.follows_table import follow_of
+from fanfold.follows.relation import Follow
+from fanfold.follows.ring_reader import RingRead
+from fanfold.ids import split_sort_key
+from fanfold.names import EXPIRES_AT, FANOUTS, POSTS, READERS
+from fanfold.timeline import marks
+from fanfold.timeline.entries import Entry
+from fanfold.timeline.marks import Reader
+from fanfold.timeline.page_reads import Range
+from fanfold.timeline.posts import Post
+from fanfold.timeline.posts import from_item as post_of
+from fanfold.timeline.readers import reader_of
+from fanfold.timeline.visibility import shown_since
+
+if TYPE_CHECKING:
+    from fanfold.channels.head import Head
+    from fanfold.stores import Stores
+
+Subject: TypeAlias = tuple[str, str]  # a post and a reader
+
+# The newest entries of a timeline of which one is drawn: about a read unit.
+ENTRIES = 40
+
+
+class Pair(NamedTuple):
+    """A post, as its row of the ledger said before the entry was read, and a reader."""
+
+    fanout: Fanout
+    user_id: str
+
+    @property
+    def subject(self) -> tuple[str, str]:
+        """The post and the reader."""
+        return self.fanout.fanout_id, self.user_id
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Raises `TryLater` where rows cannot be read; `stores` are those of a metered client."""
+
+    stores: Stores
+    _levels: dict[str, int] = field(default_factory=dict)
+
+    # Samples
+
+    def count(self, table: str) -> int:
+        """About how many items the table holds: DynamoDB counts them every six hours."""
+        described = self.stores.client.describe_table(TableName=table)
+        return described["Table"].get("ItemCount", 0)
+
+    def fanouts(self, segment: int, segments: int) -> Iterator[Fanout]:
+        """The fan-outs in one segment of the ledger, which has a row of SWEEP, too."""
+        items = self._segment(self.stores.settings.fanouts_table, segment, segments)
+        return (fanout_of(item) for item in items if "state" in item)
+
+    def rows(self, segment: int, segments: int) -> Iterator[Follow]:
+        """The rows of whole readers, with those that have ended."""
+        table = self.stores.settings.following_table
+        return map(follow_of, self._segment(table, segment, segments))
+
+    def rows_of(self, user_id: str) -> Iterator[Follow]:
+        """All rows of one reader."""
+        after, more = None, True
+        while more:
+            rows, more = self.stores.follows().page(user_id, after=after, limit=1_000)
+            yield from rows
+            after = rows[-1].publisher_id if rows else None
+
+    def _segment(self, table: str, segment: int, segments: int) -> Iterator[Item]:
+        part = {"Segment": segment, "TotalSegments": segments}
+        for page in dynamodb.pages(self.stores.client, TableName=table, **part):
+            yield from page["Items"]
+
+    def followers(self, publisher_id: str) -> Iterator[list[str]]:
+        """All followers of a publisher, in parts."""
+        level = self.stores.publishers.shards(publisher_id).level
+        wanted = RingRead(level, ring.START, ring.END)
+        for edges in self.stores.edges.edges(publisher_id, wanted):
+            yield list(map(ring.follower_of, edges))
+
+    def follower_at(self, publisher_id: str, place: str) -> str | None:
+        """The first follower behind a position of the ring, at any level, or behind its start."""
+        if publisher_id not in self._levels:
+            shards = self.stores.publishers.shards(publisher_id, consistent=False)
+            self._levels[publisher_id] = shards.level
+        for start in (place, ring.START):
+            wanted = RingRead(self._levels[publisher_id], start, ring.END, low_water=1)
+            while reads := list(iter(wanted.next_read, None)):
+                for read in reads:
+                    request: Any = self.stores.edges.page_request(publisher_id, read, 1)
+                    answer = self.stores.client.query(**request | {"ConsistentRead": False})
+                    wanted.page_read(read, page_of(answer))
+                if edges := wanted.take():
+                    return ring.follower_of(edges[0])
+        return None
+
+    def posts_of(
+        self, publisher_id: str, since: str, until: str | None, *, limit: int = 1
+    ) -> list[str]:
+        """The `ref_id` of the publisher's newest posts in a range of times."""
+        within = Range(since, until)
+        entries, _ = self.stores.outbox.newest(publisher_id, within, before=None, limit=limit)
+        return list(map(_ref_id, entries))
+
+    def fanouts_of(self, ref_ids: Collection[str]) -> dict[str, Fanout]:
+        """The ledger's rows of these posts, read eventually."""
+        keys = [{FANOUTS.partition_key: text(each)} for each in ref_ids]
+        found = self._get(self.stores.settings.fanouts_table, keys, is_consistent=False)
+        return {each.fanout_id: each for each in map(fanout_of, found)}
+
+    def entries(self, user_id: str) -> list[Entry]:
+        """The newest entries of a timeline, read eventually."""
+        answer = self.stores.client.query(
+            TableName=self.stores.settings.timelines_table,
+            KeyConditionExpression="user_id = :user AND sort_key > :since",
+            ExpressionAttributeValues={":user": text(user_id), ":since": text(self.since)},
+            ScanIndexForward=False,
+            Limit=ENTRIES,
+        )
+        return list(map(_entry_of, answer["Items"]))
+
+    @property
+    def since(self) -> str:
+        """The time of the oldest post that is shown."""
+        return shown_since(self.stores.settings.retention_days)
+
+    # What must be there
+
+    def suspects(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """The pairs of which the entry, or its place in the reader's pages, is not found at once.
+
+        Read eventually: nearly all end here.
+        """
+        there = self._there(pairs, is_consistent=False)
+        read = self._read_in_pages(pairs, is_consistent=False)
+        return [pair for pair in pairs if pair.subject not in there & read]
+
+    def looks(self, pairs: Sequence[Pair], *, is_consistent: bool) -> list[Look]:
+        """A look at each pair: the entry first, and then the rest, consistently."""
+        there = self._there(pairs, is_consistent=is_consistent)
+        relations = {(pair.user_id, pair.fanout.publisher_id) for pair in pairs}
+        rows = self._rows(relations)
+        read = self._read_in_pages(pairs, is_consistent=True)
+        puts = self._puts(relations)
+        posts = self._posts({pair.fanout.fanout_id for pair in pairs})
+        now_ms = clock.now_ms()
+        return [
+            Look(
+                fanout=pair.fanout,
+                is_there=pair.subject in there,
+                is_read=pair.subject in read,
+                row=rows[pair.user_id, pair.fanout.publisher_id],
+                puts=puts.get((pair.user_id, pair.fanout.publisher_id), ()),
+                post=posts.get(pair.fanout.fanout_id),
+                now_ms=now_ms,
+            )
+            for pair in pairs
+        ]
+
+    def _there(self, pairs: Sequence[Pair], *, is_consistent: bool) -> set[Subject]:
+        wanted = {
+            pair.subject: (owner_of(pair.fanout, pair.user_id), pair.fanout.sort_key)
+            for pair in pairs
+        }
+        keys = [_entry_key(*key) for key in sorted(set(wanted.values()))]
+        items = self._get(self.stores.settings.timelines_table, keys, is_consistent=is_consistent)
+        found = {(get_text(item, "user_id"), get_text(item, "sort_key")) for item in items}
+        return {subject for subject, key in wanted.items() if key in found}
+
+    def _read_in_pages(self, pairs: Sequence[Pair], *, is_consistent: bool) -> set[Subject]:
+        """The pairs of which the reader's pages read the timeline that holds the entry."""
+        every = {pair.subject for pair in pairs}
+        shared = [pair for pair in pairs if pair.fanout.by == CHANNEL]
+        if not shared:
+            return every
+        head = self.stores.heads.get(is_consistent=is_consistent)
+        readers = self._readers({pair.user_id for pair in shared}, is_consistent=is_consistent)
+        since = self.since
+        left_out = {
+            pair.subject
+            for pair in shared
+            if pair.fanout.sort_key > since
+            and _leaves_out(head, readers[pair.user_id], pair.fanout.publisher_id)
+        }
+        return every - left_out
+
+    # What must not be there
+
+    def shown(self, entries: Sequence[tuple[str, Entry]]) -> list[Shown]:
+        """What is known of entries (user, entry), consistently: each reader's marks last."""
+        posts = self._posts({_ref_id(entry) for _, entry in entries})
+        rows = self._rows({(user_id, entry.publisher_id) for user_id, entry in entries})
+        readers = self._readers({user_id for user_id, _ in entries}, is_consistent=True)
+        now_ms = clock.now_ms()
+        return [
+            Shown(
+                entry=entry,
+                post=posts.get(_ref_id(entry)),
+                row=rows[user_id, entry.publisher_id],
+                is_hidden=self._hides(readers[user_id], entry.publisher_id, now_ms),
+                now_ms=now_ms,
+            )
+            for user_id, entry in entries
+        ]
+
+    def _hides(self, reader: Reader, publisher_id: str, now_ms: int) -> bool:
+        settings = self.stores.settings
+        days = max(settings.retention_days, settings.entry_days)
+        hidden = marks.left_out(reader, [publisher_id], now_ms=now_ms, retention_days=days)
+        return bool(hidden) or marks.is_verifying(reader, now_ms=now_ms)
+
+    # Rows, by key
+
+    def _rows(self, relations: Collection[tuple[str, str]]) -> dict[tuple[str, str], Follow]:
+        keys = [
+            {"user_id": text(user), "publisher_id": text(publisher)}
+            for user, publisher in sorted(relations)
+        ]
+        rows = map(follow_of, self._get(self.stores.settings.following_table, keys))
+        found = {(row.user_id, row.publisher_id): row for row in rows}
+        none = {each: Follow(user_id=each[0], publisher_id=each[1]) for each in relations}
+        return none | found
+
+    def _puts(self, relations: Collection[tuple[str, str]]) -> dict[tuple[str, str], list[Any]]:
+        """When the edges were put, in epoch seconds; None for one that does not say it."""
+        levels = {
+            publisher: self.stores.publishers.shards(publisher).level
+            for publisher in sorted({publisher for _, publisher in relations})
+        }
+        by_key = {}
+        for user, publisher in sorted(relations):
+            for level in range(levels[publisher] + 1):
+                key = edge_key(publisher, user, level)
+                by_key[get_text(key, "shard_id"), get_text(key, "edge")] = user, publisher
+        keys = [{"shard_id": text(shard), "edge": text(edge)} for shard, edge in by_key]
+        found: dict[tuple[str, str], list[Any]] = {}
+        for item in self._get(self.stores.settings.followers_table, keys):
+            relation = by_key[get_text(item, "shard_id"), get_text(item, "edge")]
+            found.setdefault(relation, []).append(get_number(item, "at") or None)
+        return found
+
+    def _posts(self, ref_ids: Collection[str]) -> dict[str, Post]:
+        keys = [{POSTS.partition_key: text(each)} for each in sorted(ref_ids)]
+        posts = map(post_of, self._get(self.stores.settings.posts_table, keys))
+        return {post.ref_id: post for post in posts}
+
+    def _readers(self, users: Collection[str], *, is_consistent: bool) -> dict[str, Reader]:
+        keys = [{READERS.partition_key: text(user)} for user in sorted(users)]
+        table = self.stores.settings.readers_table
+        items = self._get(table, keys, is_consistent=is_consistent)
+        found = {get_text(item, "user_id"): reader_of(item) for item in items}
+        return {user: found.get(user, Reader()) for user in users}
+
+    def _get(
+        self, table: str, keys: Sequence[Any], *, is_consistent: bool = True
+    ) -> Iterable[Item]:
+        for start in range(0, len(keys), MAX_KEYS):
+            some = {"Keys": keys[start : start + MAX_KEYS], "ConsistentRead": is_consistent}
+            yield from dynamodb.rows(self.stores.client, {table: some})[table]
+
+
+def _leaves_out(head: Head, reader: Reader, publisher_id: str) -> bool:
+    is_gone = head.of(publisher_id) is None
+    return is_gone or following.is_channel_missing(reader, head, publisher_id)
+
+
+def _ref_id(entry: Entry) -> str:
+    return split_sort_key(entry.sort_key)[1]
+
+
+def _entry_key(owner: str, sort_key: str) -> Item:
+    return {"user_id": text(owner), "sort_key": text(sort_key)}
+
+
+def _entry_of(item: Item) -> Entry:
+    publisher_id, expires_at = get_text(item, "publisher_id"), get_number(item, EXPIRES_AT)
+    return Entry(get_text(item, "sort_key"), publisher_id, expires_at)

@@ -1,0 +1,1 @@
+"""`fanfold audit`: the command and its report."""
