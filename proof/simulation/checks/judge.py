@@ -9,6 +9,7 @@ from typing import TypeAlias
 from proof.simulation.checks import (
     alarms,
     answers,
+    audit,
     backfills,
     edits,
     entries,
@@ -71,6 +72,7 @@ CHECKS: tuple[Check, ...] = (
     follows.edges_agree_with_the_lists_of_follows,
     follows.readers_know_the_channels_of_whom_they_follow,
     follows.follows_are_listed_with_their_time,
+    audit.an_audit_finds_nothing,
     alarms.a_late_post_rings_its_alarm,
     alarms.a_calm_world_rings_no_alarm,
     alarms.a_calm_world_reports_how_long_each_delivery_took,

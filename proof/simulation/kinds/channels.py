@@ -11,6 +11,7 @@ from functools import partial
 from random import Random
 
 from proof.simulation.actors import promoters, publishers, readers, users
+from proof.simulation.checks import audit
 from proof.simulation.checks.judge import CHECKS
 from proof.simulation.clients import climbs, requests
 from proof.simulation.kinds import ordinary
@@ -44,6 +45,7 @@ def live(world: World) -> None:
     is_small = random.random() < SMALL
     if is_small:
         world.is_busy, world.triggers.seconds_a_message = False, 0.0
+    audit.attend(world)
     world.run(partial(play_small if is_small else play, random=random))
     world.go_on(partial(look, world, random))
 

@@ -24,6 +24,7 @@ from proof.simulation.actors import (
     restores,
     users,
 )
+from proof.simulation.checks import audit
 from proof.simulation.checks.evidence import Evidence
 from proof.simulation.checks.judge import CHECKS
 from proof.simulation.kinds import channels
@@ -45,6 +46,7 @@ def live(world: World) -> None:
         world.channels.stage = channels.drawn(promoting)
     unfinished: list[Callable[[], None]] = []
     world.has_operators = True
+    audit.attend(world)
     with tempfile.TemporaryDirectory() as folder, installed():
         world.run(
             partial(

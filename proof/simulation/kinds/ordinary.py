@@ -9,7 +9,7 @@ from functools import partial
 from random import Random
 
 from proof.simulation.actors import editors, operators, publishers, readers, users
-from proof.simulation.checks import work
+from proof.simulation.checks import audit, work
 from proof.simulation.checks.judge import CHECKS
 from proof.simulation.clients import climbs
 from proof.simulation.kinds.kind import Kind
@@ -22,6 +22,7 @@ from proof.simulation.world.world import World
 def live(world: World) -> None:
     """Run the world to its end."""
     Liveness(Watch(world))
+    audit.attend(world)
     world.run(play)
 
 

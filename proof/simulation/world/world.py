@@ -44,6 +44,7 @@ from proof.simulation.world.schemas import schema_of
 from proof.simulation.world.triggers import Triggers
 
 if TYPE_CHECKING:
+    from fanfold.audit.audit import Found
     from proof.simulation.faults.troubles import Trouble
     from proof.simulation.observed.cloudwatch import Watch
 
@@ -98,6 +99,7 @@ class World:
     retention_days: int = Settings.retention_days
     longest_retention_days: int = 0  # the longest so far, as operators give it at each deploy
     may_be_busy: bool = True
+    audited: list[Found] = field(default_factory=list)  # what audits have found meanwhile
     watch: Watch | None = None  # CloudWatch, in kinds with alarms
     story: str = ""  # of a steady world
     troubles: list[Trouble] = field(default_factory=list)  # that last for minutes or hours

@@ -39,6 +39,7 @@ from proof.model.clock import START_MS
 from proof.simulation.checks import (
     alarms,
     answers,
+    audit,
     edits,
     entries,
     follows,
@@ -1099,6 +1100,58 @@ def _slow(ref_id: str, segments: int) -> Spoil:
 spoil_for(
     alarms.a_small_post_waits_for_no_celebrity,
     {"beside a celebrity": _slow(POST, 1), f"{SMALL} took": _slow(SMALL, 2)},
+)
+
+# Audits
+
+
+def a_lost_segment(world: World) -> None:
+    for user in FOLLOWERS[:3]:
+        gone(world, names.TIMELINES, entry_of(world, user, POST))
+
+
+def a_wrong_complete(world: World) -> None:
+    for user in FOLLOWERS[:5]:
+        gone(world, names.TIMELINES, entry_of(world, user, POST))
+
+
+def an_edge_that_was_missing_at_the_publish(world: World) -> None:
+    """For so long that RELATE has no order left that could bring it."""
+    a_missing_entry(world)
+    without_edge(world, "ann")
+    follow(world, "ann", changed_at=number(world.clock.now_ms() - 40 * 86_400_000))
+
+
+def an_overlooked_channel(world: World) -> None:
+    fanout(world, POST, by=text("channel"))
+    row = {"id": text(PUBLISHER), "v": number(5), "seq": number(1), "followers": number(5)}
+    head = {"version": number(5), "revision": number(1)}
+    channels = {"M": {key_of(PUBLISHER): {"M": row}}}
+    put(world, names.PUBLISHERS, publisher_id=text(HEAD), channels=channels, **head)
+    entry(world, partition_of(PUBLISHER), POST)
+    changed(world, names.READERS, {"user_id": "ann"}, channels_seen=number(5))
+
+
+def an_unfollow_without_a_mark(world: World) -> None:
+    entry(world, "fay", POST)
+    row = world.row(names.READERS, keyed({"user_id": "fay"}))
+    marks = {name: None for name in row if name.startswith("hidden_")}
+    assert marks
+    changed(world, names.READERS, {"user_id": "fay"}, **marks)
+
+
+spoil_for(
+    audit.an_audit_finds_nothing,
+    {
+        f"entry_missing of {POST} for ann": a_missing_entry,
+        f"entry_missing of {POST} for cy": a_lost_segment,
+        f"entry_missing of {POST} for eve": a_wrong_complete,
+        f"edge_missing of {POST} for ann": an_edge_that_was_missing_at_the_publish,
+        f"overlooked of {POST} for ann": an_overlooked_channel,
+        "unfollowed of": an_unfollow_without_a_mark,
+        "post_missing of": partial(gone, table=names.POSTS, key={"ref_id": POST}),
+        "anothers of": partial(post, ref_id=POST, publisher_id=text(OTHER)),
+    },
 )
 
 # The tests
