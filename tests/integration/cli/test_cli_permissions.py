@@ -312,8 +312,8 @@ def test_a_day_on_aws_reads_tables_with_what_is_documented() -> None:
     assert read("doctor"), "permission to examine is not enough"
 
 
-READ = ("status", "fanout list", "shards show", "channels list", "dlq list", "dlq drop", "doctor")
-READ += ("audit",)
+READ: tuple[str, ...] = ("status", "fanout list", "shards show", "channels list", "dlq list")
+READ += ("dlq drop", "doctor", "audit")
 WRITTEN = (
     *("fanout resend", "fanout abandon", "dlq redrive", "shards grow", "channels add"),
     *("doctor --repair", "audit --repair", "smoke", "seed"),
