@@ -27,7 +27,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """
     home = Home(tmp_path_factory.mktemp("engine"))
     try:
-        given = {"channel_threshold": str(CHANNEL_THRESHOLD), "history": "true"}
+        given = {"channel_threshold": str(CHANNEL_THRESHOLD)}
         deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS, given=given)
         yield home
         assert_no_secrets(Deployment.local(home))

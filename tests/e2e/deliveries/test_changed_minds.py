@@ -27,16 +27,12 @@ import pytest
 
 from fanfold.aws.queues import MAX_BATCH
 from fanfold.follows.backfill import POSTS_WHEN_LATE
-from fanfold.history.lines import hashed
 from fanfold_cli.run.people import FOLLOWS, MUTES, PAUSE_SECONDS
 from fanfold_cli.run.record import Key
 from fanfold_cli.run.verdict import Reading, judge, wrong_about_unread
 from fanfold_cli.stack import Deployment
-from proof.history.judge import judge as judge_history
-from proof.history.told import read
 from tests.e2e.clients import User
 from tests.e2e.company import THREADS, Company
-from tests.e2e.logs import lines_of
 
 SEED = 15
 # Ten times what the second look takes.
@@ -44,8 +40,6 @@ BACKFILL_PATIENCE_SECONDS = 120.0
 # An order to settle comes after ten seconds; what is there by then, the order sent at once brought.
 BEFORE_SECOND_LOOK_SECONDS = 9.0
 BACKFILLED = 30
-# All clocks are this machine's.
-SKEW_MS = 5
 
 
 class Size(NamedTuple):
@@ -200,20 +194,6 @@ class Crowd(Company):
         return time.time() - begun
 
 
-def wrong_by_history(stack: Deployment, crowd: Crowd) -> list[str]:
-    """What the stack's own history says of these readers: it has all that they asked for."""
-    logs = [(name, "\n".join(lines)) for name, lines in lines_of(stack).items()]
-    told = read(logs, skew_ms=SKEW_MS)
-    everybody = [*crowd.readers, *crowd.newcomers]
-    ours = {hashed(stack.settings().timelines_table, reader) for reader in everybody}
-    told.pages = [page for page in told.pages if page.user in ours]
-    judged = judge_history(told, is_whole=True)
-    print(f"The history: {dict(judged.counts)}")
-    assert len(told.pages) >= len(crowd.readings)
-    assert judged.counts["owed"] > judged.counts["unsure"]
-    return [*map(str, judged.findings)]
-
-
 def publishers_in(listed: Iterable[Any]) -> list[str]:
     return [each["publisher_id"] for each in listed]
 
@@ -253,7 +233,6 @@ def run(stack: Deployment, size: Size, seed: int, client: Path) -> list[str]:
             wrong.append(f"Older posts came after {min(seconds):.1f} s at best.")
     finally:
         crowd.close()
-    wrong += wrong_by_history(stack, crowd)
     judged = judge(crowd.record, crowd.readings)
     say(
         f"{len(crowd.readings):,} readings showed {judged.shown:,} entries. They had to show"

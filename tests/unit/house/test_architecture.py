@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 BOUNDS = {
     "the product": (("fanfold", "functions", "infra", "fanfold_cli", "fanfold_client"), 33_435),
     "the proof": (("proof", "tools"), 29_819),
-    "the tests": (("tests",), 50_380),
+    "the tests": (("tests",), 50_359),
 }
 
 # A reader finds a module in the listing of its folder.
