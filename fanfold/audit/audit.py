@@ -167,8 +167,10 @@ class Audit:
             self.report.posts_known = max(self.report.posts, known * segments // read)
 
     def _at(self, post: Fanout, *, most: int = sampling.MOST_PLACES) -> Iterator[Pair]:
-        for place in sampling.places(post.segments, self.chance, most=max(1, most)):
-            user_id = self.reads.follower_at(post.publisher_id, place)
+        places = sampling.places(post.segments, self.chance, most=max(1, most))
+        for place in places:
+            arc = sampling.arc_around(place, len(places))
+            user_id = self.reads.follower_at(post.publisher_id, place, arc)
             if user_id is not None:
                 yield Pair(post, user_id)
 

@@ -95,13 +95,16 @@ class Reads:
         for edges in self.stores.edges.edges(publisher_id, wanted):
             yield list(map(ring.follower_of, edges))
 
-    def follower_at(self, publisher_id: str, place: str) -> str | None:
-        """The first follower behind a position of the ring, at any level, or behind its start."""
+    def follower_at(self, publisher_id: str, place: str, arc: tuple[str, str]) -> str | None:
+        """The first follower behind a position of the ring, at any level, in its arc.
+
+        Behind the last follower of the arc it is the first one, so that no arc is left out.
+        """
         if publisher_id not in self._levels:
             shards = self.stores.publishers.shards(publisher_id, consistent=False)
             self._levels[publisher_id] = shards.level
-        for start in (place, ring.START):
-            wanted = RingRead(self._levels[publisher_id], start, ring.END, low_water=1)
+        for low, high in ((place, arc[1]), (arc[0], place)):
+            wanted = RingRead(self._levels[publisher_id], low, high, low_water=1)
             while reads := list(iter(wanted.next_read, None)):
                 for read in reads:
                     request: Any = self.stores.edges.page_request(publisher_id, read, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from fanfold.follows.ring import POSITION_DIGITS, RING_SIZE
+from fanfold.follows.ring import END, POSITION_DIGITS, RING_SIZE
 
 # Rows of a segment of a scan: about one read unit.
 SEGMENT_ROWS = 20
@@ -37,6 +37,13 @@ def places(segments: int, chance: Callable[[], float], *, most: int = MOST_PLACE
     arcs = min(most, max(1, segments))
     found = ((arc + chance()) / arcs * RING_SIZE for arc in range(arcs))
     return [f"{min(RING_SIZE - 1, int(place)):0{POSITION_DIGITS}x}" for place in found]
+
+
+def arc_around(place: str, arcs: int) -> tuple[str, str]:
+    """The bounds of the arc in which a position lies, if the ring is cut into equal `arcs`."""
+    number = int(place, 16) * arcs // RING_SIZE
+    low, high = (f"{each * RING_SIZE // arcs:0{POSITION_DIGITS}x}" for each in (number, number + 1))
+    return low, END if number + 1 == arcs else high
 
 
 def chance_to_find(bad: int, of: int, sampled: int, *, share: float = 1.0) -> float:

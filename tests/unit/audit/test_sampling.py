@@ -8,7 +8,14 @@ from random import Random
 import pytest
 
 from fanfold.audit import sampling
-from fanfold.audit.sampling import chance_to_find, drawn, most_missing, pairs_for, places
+from fanfold.audit.sampling import (
+    arc_around,
+    chance_to_find,
+    drawn,
+    most_missing,
+    pairs_for,
+    places,
+)
 from fanfold.follows import ring
 
 
@@ -62,3 +69,9 @@ def test_there_is_a_place_in_each_arc_and_at_most_64() -> None:
 
 def test_a_small_table_is_one_segment_and_a_large_one_a_million() -> None:
     assert [sampling.scan_segments(each) for each in (0, 39, 40, 10**9)] == [1, 1, 2, 10**6]
+
+
+def test_a_place_lies_in_its_arc() -> None:
+    for number, place in enumerate(found := places(4, Random(2).random)):
+        low, high = arc_around(place, len(found))
+        assert (low, high[:1]) == (f"{number * 4:x}".ljust(16, "0"), "48cg"[number])
