@@ -44,13 +44,15 @@ def blocks() -> list[Block]:
 
 def not_run() -> str:
     """The list of docs/verified.md: what CI does not run, and why."""
-    rows = ["| page | commands that begin with | why not |", "| --- | --- | --- |"]
     on_aws = Counter(block.page for block in blocks() if block.mark == AWS)
-    rows += [f"| {page} | {count} of the blocks | needs AWS |" for page, count in on_aws.items()]
+    places = {"needs AWS": [f"{page} ({count} blocks)" for page, count in on_aws.items()]}
     for block in blocks():
         if block.mark.startswith(BY_HAND):
             first = block.first.replace("|", "\\|")
-            rows.append(f"| {block.page} | `{first}` | {block.mark.removeprefix(BY_HAND)} |")
+            why = block.mark.removeprefix(BY_HAND)
+            places.setdefault(why, []).append(f"{block.page} (`{first}`)")
+    rows = ["| why not | page, and the first command |", "| --- | --- |"]
+    rows += [f"| {why} | {', '.join(where)} |" for why, where in places.items()]
     return "\n".join(rows)
 
 

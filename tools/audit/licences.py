@@ -113,38 +113,33 @@ def _lines() -> Iterator[str]:
         "Written by `make documents` from the metadata of the locked packages; a test compares. "
         "Fanfold itself is [MIT](../LICENSE)."
     )
-    yield from _table("The asset of the functions", "`requirements.txt`", parts(plain))
-    yield from _table("With `transport=boto3` also", "`requirements-boto3.txt`", parts(more))
+    yield from _list("The asset of the functions: `requirements.txt`", parts(plain))
+    yield from _list("With `transport=boto3` also: `requirements-boto3.txt`", parts(more))
     libraries = [Part(name, licence) for name, licence in LIBRARIES.items()]
-    yield from _table(
-        "Libraries in the wheel of pycurl", "files of their own, by their sources", libraries
-    )
+    yield from _list("Libraries in the wheel of pycurl, by their sources", libraries)
     yield ""
     yield (
-        "libidn2 and libunistring are the only ones under the LGPL. They are files of their own in "
-        "`pycurl.libs`, which libcurl loads, and are unchanged. Deploying the asset to one's own "
-        "account passes nothing on; those who give the asset itself to others pass on these two "
-        "with their licence, as the LGPL asks."
+        "Those under the LGPL are unchanged files of their own in `pycurl.libs`, which libcurl "
+        "loads. Deploying the asset to one's own account passes nothing on. Those who give the "
+        "asset itself to others pass these two on with their licence, as the LGPL asks."
     )
-    yield from _table("The TypeScript client", "`dependencies` of its package", of_typescript())
+    yield from _list("The TypeScript client: `dependencies` of its package", of_typescript())
     yield ""
     yield "## The Python wheel"
     yield ""
     yield (
-        "It holds Fanfold's own code and the locks, and nobody else's: what an extra names, pip "
-        "installs from its own publisher. uv installs the packages of the asset when an app is "
-        "synthesized."
+        "It holds only Fanfold's own code and the locks. pip installs the packages of extras; uv "
+        "those of the asset, when an app is synthesized."
     )
 
 
-def _table(title: str, what: str, found: list[Part]) -> Iterator[str]:
-    yield ""
-    yield f"## {title}"
-    yield ""
-    yield f"| {what} | licence | if not permissive |"
-    yield "| --- | --- | --- |"
+def _list(title: str, found: list[Part]) -> Iterator[str]:
+    by_licence: dict[str, list[str]] = {}
     for part in found:
-        yield f"| {part.name} | {part.licence} | {part.meaning} |"
+        told = f"{part.licence} ({part.meaning})" if part.meaning else part.licence
+        by_licence.setdefault(told, []).append(part.name)
+    yield from ("", f"## {title}", "")
+    yield from (f"* {told}: {', '.join(names)}" for told, names in by_licence.items())
 
 
 if __name__ == "__main__":
