@@ -45,13 +45,13 @@ def blocks() -> list[Block]:
 def not_run() -> str:
     """The list of docs/verified.md: what CI does not run, and why."""
     on_aws = Counter(block.page for block in blocks() if block.mark == AWS)
-    places = {"needs AWS": [f"{page} ({count} blocks)" for page, count in on_aws.items()]}
+    places = {"needs AWS": [f"{page} ({count})" for page, count in on_aws.items()]}
     for block in blocks():
         if block.mark.startswith(BY_HAND):
             first = block.first.replace("|", "\\|")
             why = block.mark.removeprefix(BY_HAND)
             places.setdefault(why, []).append(f"{block.page} (`{first}`)")
-    rows = ["| why not | page, and the first command |", "| --- | --- |"]
+    rows = ["| why not | page (how many blocks, or the first command) |", "| --- | --- |"]
     rows += [f"| {why} | {', '.join(where)} |" for why, where in places.items()]
     return "\n".join(rows)
 
