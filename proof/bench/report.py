@@ -100,7 +100,8 @@ def _as_markdown(result: BenchResult) -> str:
         met = "met" if figure.met else "**not met**"
         value = f"**{shown(figure.value)} {figure.unit}**"
         lines.append(f"| `{figure.name}` | {value} | {wanted(figure)} | {met} | {figure.against} |")
-    lines += [f"| {row.name} | {shown(row.value)} {row.unit} | | | |" for row in result.rows]
+    lines += ["", "| also measured | value |", "| --- | ---: |"]
+    lines += [f"| {row.name} | {shown(row.value)} {row.unit} |" for row in result.rows]
     setting = {**machine(), **result.setting}
     lines += ["", "; ".join(f"{what}: {how}" for what, how in setting.items()) + "."]
     lines += ["", f"As data: [{DATA}]({DATA})."]
