@@ -52,7 +52,7 @@ On the queue, a message whose id, `body` or `published_at` is refused becomes a 
 | work for a page that leaves out entries, such as retracted posts | {page_reads.MAX_QUERIES} queries, {page_reads.MAX_LOOKED_AT} entries looked at, {page_reads.MAX_POSTS} posts read | the page is short, with `partial: true`; its cursors continue after the last entry looked at |
 | ranges read for a page | the reader's timeline, and up to {head.MOST} channels that the reader follows, with at most {union.MAX_QUERIES} queries | the page is short, with `partial: true` |
 | busy containers of `timeline` in a stage with channels | about 3,000 with 64 channels, about 6,000 with fewer than 44: each reads the same row once a second, which allows 3,000 read units a second | pages use a copy up to {known_head.MOST_SECONDS:.0f} seconds old ([measured](../proof/bench/channels/README.md)). A cold container that cannot read the row answers 503 `try-later` |
-| time until a new post in a channel shows | {known_head.HEAD_SECONDS:.0f} second after its delivery, plus the lag of a read of DynamoDB | a later page with `after` has it |
+| time until a new post in a channel shows | {known_head.HEAD_SECONDS:.0f} second after its delivery is complete, plus the lag of a read of DynamoDB | a later page with `after` has it |
 | late entries that `after` finds | among the last {cursor.MAX_SEEN} entries looked at | others appear when that part of the timeline is read again |
 | unread entries that are counted | {contract.MAX_UNREAD}, within the bounds of a page | `more: true` |
 | rows read for a page of `GET /v1/following`, tombstones included | {follow.PAGE * follow.MAX_PAGES:,} | the page is short; `next` continues it |
