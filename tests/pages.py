@@ -48,12 +48,10 @@ def not_run() -> str:
     places = {"needs AWS": [f"{page} ({count})" for page, count in on_aws.items()]}
     for block in blocks():
         if block.mark.startswith(BY_HAND):
-            first = block.first.replace("|", "\\|")
             why = block.mark.removeprefix(BY_HAND)
-            places.setdefault(why, []).append(f"{block.page} (`{first}`)")
-    rows = ["| why not | page (how many blocks, or the first command) |", "| --- | --- |"]
-    rows += [f"| {why} | {', '.join(where)} |" for why, where in places.items()]
-    return "\n".join(rows)
+            places.setdefault(why, []).append(f"{block.page} (`{block.first}`)".replace("|", "\\|"))
+    rows = [f"| {why} | {', '.join(where)} |" for why, where in places.items()]
+    return "\n".join(["| why not | page (blocks, or first command) |", "| --- | --- |", *rows])
 
 
 def fanfold_commands(commands: str) -> Iterator[list[str]]:
