@@ -65,6 +65,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--engine", choices=[MODEL, MOTO, DYNAMODB_LOCAL], default=MODEL)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import what `make test` leaves out whole."""
+    leaves_out = config.option.markexpr.startswith("not (thorough")
+    return True if leaves_out and collection_path in {TESTS / each for each in THOROUGH} else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by their folder."""
     without_sockets = WITHOUT_SOCKETS

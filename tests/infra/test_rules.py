@@ -12,8 +12,6 @@ from typing import NamedTuple
 import pytest
 from aws_cdk import App, Validations
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
-from cfnlint.api import lint  # type: ignore[import-untyped]
-from cfnlint.config import ManualArgs  # type: ignore[import-untyped]
 
 from infra.settings.stages import DEV, LOCAL
 from tests.infra.embedding.test_surroundings import BY_IDS
@@ -145,6 +143,10 @@ def judge(context: dict[str, str]) -> tuple[Template, set[Finding]]:
 
 def linted(template: Template) -> set[Finding]:
     """What cfn-lint finds in the template: errors and warnings."""
+    # Here: importing them takes three seconds, of each process that collects tests.
+    from cfnlint.api import lint  # type: ignore[import-untyped]
+    from cfnlint.config import ManualArgs  # type: ignore[import-untyped]
+
     matches = lint(json.dumps(template), config=ManualArgs(regions=["eu-central-1"]))
     return {(match.rule.id, str(match.path[1])) for match in matches}
 
