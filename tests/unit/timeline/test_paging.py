@@ -129,21 +129,30 @@ def shown(page: Page[Entry]) -> list[str]:
 # Whatever comes
 
 
+COURSES = pytest.mark.parametrize(
+    "seeds", [range(40), pytest.param(range(40, 150), marks=pytest.mark.thorough)], ids=len
+)
+
+
+@COURSES
 @pytest.mark.parametrize("lags", [False, True])
-def test_what_lands_above_the_low_mark_is_shown_once_whatever_comes(lags: bool) -> None:
-    for seed in range(150):
+def test_what_lands_above_the_low_mark_is_shown_once_whatever_comes(
+    seeds: range, lags: bool
+) -> None:
+    for seed in seeds:
         follow_a_course(seed, lags=lags)
 
 
+@COURSES
 @pytest.mark.parametrize("hashes", [1_000, 2**16])
 def test_the_same_holds_while_the_retention_moves_and_with_few_hashes(
-    hashes: int, monkeypatch: pytest.MonkeyPatch
+    seeds: range, hashes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def of_few(key: str) -> bytes:
         return (int.from_bytes(hashed(key), "big") % hashes).to_bytes(HASH_BYTES, "big")
 
     monkeypatch.setattr(late, "hashed", of_few)
-    for seed in range(100):
+    for seed in seeds:
         follow_a_course(seed, floor_moves=True, hashed=of_few)
 
 
