@@ -21,6 +21,7 @@ SECOND_JUDGE := tests/infra/second_judge
 READY := .venv/.ready node_modules/.ready $(TYPESCRIPT)/node_modules/.ready \
 	$(SECOND_JUDGE)/node_modules/.ready
 PYTEST := $(BIN)/pytest -n 2
+FEW := --hypothesis-profile few
 # A sample of the stories on the other transport, and on another engine than the model.
 ON_MOTO := $(patsubst %,tests/integration/%.py,fanout/test_pipeline fanout/test_publish \
 	follows/test_follow timeline/test_timeline)
@@ -56,10 +57,10 @@ demo: $(READY) ## Deploy to a local engine and watch posts reach their followers
 	@$(BIN)/fanfold demo
 
 quick: .venv/.ready ## Run the unit tests without sockets, in under a minute
-	@$(PYTEST) -m "not (network or thorough)" tests/unit tests/aws_model
+	@$(PYTEST) $(FEW) -m "not (network or thorough)" tests/unit tests/aws_model
 
 test: $(READY) ## Run the tests, in about five minutes: everything once, and the main job end to end
-	@$(if $(CPU_SECONDS),$(BIN)/python -P -m tools.cpu_limit $(CPU_SECONDS)) $(PYTEST) -m "not (thorough or slow or speed)"
+	@$(if $(CPU_SECONDS),$(BIN)/python -P -m tools.cpu_limit $(CPU_SECONDS)) $(PYTEST) $(FEW) -m "not (thorough or slow or speed)"
 
 check: static test thorough ## What CI runs, in about ten minutes: static checks and every deterministic test
 
@@ -77,7 +78,7 @@ static: $(READY)
 
 thorough: $(READY)
 	@echo "Running the thorough tests."
-	@$(PYTEST) -m "thorough and not (slow or speed)"
+	@$(PYTEST) -m "(thorough or hypothesis) and not (slow or speed)"
 	@echo "Running the main stories through boto3, on moto."
 	@$(PYTEST) --engine moto -m "not (slow or speed)" $(ON_MOTO)
 

@@ -41,6 +41,8 @@ if not os.access(Path("~").expanduser(), os.W_OK):
 # change is judged by what it changes; `make verify` draws new ones for the doors.
 settings.register_profile("fanfold", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("fanfold")
+# Of `make test`; `make check` tries each property with all of them.
+settings.register_profile("few", settings.default, max_examples=30)
 
 TESTS = Path(__file__).parent
 WITHOUT_SOCKETS = {"unit", "integration", "simulation", "aws_model", "compat", "doors"}

@@ -446,7 +446,7 @@ def any_tables(draw: st.DrawFn) -> FaultyTables:
     max_in_flight=st.integers(1, MAX_IN_FLIGHT),
     segment=st.sampled_from([(0, 1), (0, 1), (0, 2), (1, 2), (2, 4)]),
 )
-@settings(max_examples=400)
+@settings(max_examples=4 * settings.default.max_examples)
 def test_every_follower_of_the_range_is_written_or_handed_back_wherever_it_begins(
     tables: FaultyTables,
     begins_at: int,
@@ -486,7 +486,6 @@ def test_every_follower_of_the_range_is_written_or_handed_back_wherever_it_begin
 
 
 @given(tables=any_tables(), seed=st.integers(0, 2**32))
-@settings(max_examples=100)
 def test_one_run_writes_no_acknowledged_follower_twice(tables: FaultyTables, seed: int) -> None:
     tables = replace(tables, applied=0.0, chance=random.Random(seed))
     deliver(tables)
