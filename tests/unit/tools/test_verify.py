@@ -21,6 +21,8 @@ from tools.verify import badge, results
 from tools.verify.results import BADGE, RECORD, Kept, Result
 from tools.verify.stages import Stage, named
 
+pytestmark = pytest.mark.thorough
+
 DAY = "2026-11-24"
 
 
