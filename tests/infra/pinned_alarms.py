@@ -15,8 +15,6 @@ from typing import Any
 from fanfold import names
 from tests.infra.template import Template, of_type, output_id, synthesized
 
-__all__ = ["PINNED", "alarm_name", "as_text", "simulated", "synthesized"]
-
 ROOT = Path(__file__).parents[2]
 PINNED = ROOT / "proof/simulation/observed/alarms.json"
 # What an alarm is but for whom it tells, and what it says.

@@ -18,7 +18,7 @@ from fanfold.ids import ref_id_for
 from functions._reports import report_broken, report_growth
 from infra.alarms.service import GROWERS
 from proof.model.cloudwatch import Alarm, MetricId
-from tests.infra.pinned_alarms import synthesized
+from tests.infra.recorded import RECORDED
 from tests.infra.template import of_type, variables
 from tests.service import AT, System, through_lanes
 
@@ -41,7 +41,7 @@ def emitted(out: str) -> list[MetricId]:
 def test_every_metric_of_ours_that_an_alarm_watches_is_emitted(
     system: System, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    template = synthesized()
+    template = json.loads(RECORDED.read_text())["dev"]
     services = {
         function: environment["POWERTOOLS_SERVICE_NAME"]
         for function, environment in variables(template).items()

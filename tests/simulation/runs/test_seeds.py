@@ -111,7 +111,9 @@ def test_a_seed_repeats_its_run_in_another_process() -> None:
     assert one == other
 
 
-@pytest.mark.parametrize("transport", names.TRANSPORTS)
+@pytest.mark.parametrize(
+    "transport", [names.LIBCURL, pytest.param(names.BOTO3, marks=pytest.mark.thorough)]
+)
 def test_a_straggler_delays_nobody_and_causes_no_second_write(transport: str) -> None:
     handed_back = checked = 0
     with installed():
