@@ -63,6 +63,8 @@ BY_KEY = {route.key: route for route in contract.ROUTES}
 HANDLERS = {"Publish": "plan", "Express": "deliver", "Bulk": "deliver", "Relation": "relate"}
 
 Json = dict[str, Any]
+# The fixture `fail_first`: a client, its operation, and the errors of its first calls.
+FailFirst = Callable[..., list[Any]]
 
 
 def settings(**changed: Any) -> Settings:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +24,7 @@ from fanfold.channels.head import Head
 from tests import model, service
 from tests.compat import engines
 from tests.integration.on_moto import on_moto
-from tests.service import Clock, System, settings
+from tests.service import Clock, FailFirst, System, settings
 
 PATIENCE_SECONDS = 60
 DOORS = ("api", "timeline", "plan", "deliver", "relate", "sweep")
@@ -130,9 +130,7 @@ def through_lanes() -> Iterator[None]:
 
 
 @pytest.fixture
-def fail_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> Callable[[Any, str, Sequence[Exception]], list[Any]]:
+def fail_first(monkeypatch: pytest.MonkeyPatch) -> FailFirst:
     """Make the first calls of a client's operation fail; return the list of all its calls."""
 
     def fail(client: Any, operation: str, errors: Sequence[Exception]) -> list[Any]:

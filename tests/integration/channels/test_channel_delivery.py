@@ -18,12 +18,11 @@ from fanfold.channels.promotion import Choice
 from fanfold.follows.follower_estimate import Estimate, Sample
 from fanfold.timeline.entries import Entries
 from tests.integration.fanout.test_one_hop import order, published, waiting
-from tests.service import POST, System, error
+from tests.service import POST, FailFirst, System, error
 
 THRESHOLD, FOLLOWERS = 3, 5
 UNTIL = 1_900_000_000
 Reports = list[tuple[str, int, Choice]]
-FailFirst = Callable[..., list[Any]]
 
 
 @pytest.fixture

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.service import POST, Json, System, error, event, through_lanes
+from tests.service import POST, FailFirst, Json, System, error, event, through_lanes
 
 
 def assert_complete(system: System, users: list[str], ref_id: str = POST) -> None:
@@ -58,7 +57,7 @@ def test_a_fanout_of_many_segments_and_pages_is_complete(
 
 @pytest.mark.usefixtures("through_lanes")
 def test_followers_their_level_and_the_ledger_are_read_consistently(
-    system: System, fail_first: Callable[..., list[Any]]
+    system: System, fail_first: FailFirst
 ) -> None:
     """Moto's reads always are, so the requests are checked: a new follow must not be missed."""
     system.give_followers(2)
@@ -79,7 +78,7 @@ def test_followers_their_level_and_the_ledger_are_read_consistently(
 
 @pytest.mark.parametrize("operation", ["batch_write_item", "query"])
 def test_transient_errors_of_a_table_are_retried(
-    system: System, fail_first: Callable[..., list[Any]], operation: str
+    system: System, fail_first: FailFirst, operation: str
 ) -> None:
     users = planned(system)
     faults = [error("ProvisionedThroughputExceededException"), error("InternalServerError", 500)]
@@ -90,7 +89,7 @@ def test_transient_errors_of_a_table_are_retried(
 
 
 def test_a_permanent_error_fails_the_message_and_loses_nothing(
-    system: System, fail_first: Callable[..., list[Any]]
+    system: System, fail_first: FailFirst
 ) -> None:
     users = planned(system)
     fail_first(system.unretried, "batch_write_item", [error("AccessDenied")])

@@ -14,7 +14,7 @@ from fanfold import json_text, times
 from fanfold.fanout.publishing.publish import SILENT_MS
 from fanfold.fanout.row import VOID
 from fanfold.ids import ref_id_for
-from tests.service import AT, AT_MS, POST, Json, System, around_calls, error, event
+from tests.service import AT, AT_MS, POST, FailFirst, Json, System, around_calls, error, event
 
 # The life of an entry, and how much longer its post keeps its id.
 UNTIL_FREE_SECONDS = (30 + 14) * 86_400
@@ -221,7 +221,7 @@ def test_a_post_that_was_stored_after_its_row_was_void_is_delivered(system: Syst
 
 
 def test_a_throttled_table_is_answered_with_try_later(
-    system: System, fail_first: Callable[..., list[Any]]
+    system: System, fail_first: FailFirst
 ) -> None:
     fail_first(system.dynamodb, "put_item", [error("ThrottlingException")])
     answer = system.publish()
@@ -231,7 +231,7 @@ def test_a_throttled_table_is_answered_with_try_later(
 
 
 def test_an_internal_error_shows_the_request_id_and_no_details(
-    system: System, fail_first: Callable[..., list[Any]]
+    system: System, fail_first: FailFirst
 ) -> None:
     fail_first(system.dynamodb, "put_item", [error("AccessDeniedException")])
     answer = system.publish()
@@ -361,7 +361,7 @@ PUBLISHED: Json = {"version": 1, "type": "post.published", "publisher_id": "a", 
 
 
 def test_a_message_that_cannot_be_rejected_comes_again(
-    system: System, fail_first: Callable[..., list[Any]]
+    system: System, fail_first: FailFirst
 ) -> None:
     fail_first(system.sqs, "send_message", [error("ServiceUnavailable", 503)])
     record = system.record("Publish", "noise")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +16,7 @@ from fanfold.follows.backfill import POSTS_WHEN_LATE
 from fanfold.ids import ref_id_for
 from functions import relate
 from functions._worker import Received
-from tests.service import Json, System, error
+from tests.service import FailFirst, Json, System, error
 
 FIRST, SECOND = "relation.backfill", "relation.settle"
 
@@ -114,7 +113,7 @@ def test_only_a_new_follow_sends_the_order_to_backfill(system: System, by_messag
 
 
 def test_a_follow_whose_edge_is_left_to_relate_is_looked_at_twice_all_the_same(
-    system: System, fail_first: Callable[..., list[Any]]
+    system: System, fail_first: FailFirst
 ) -> None:
     post(system, "one")
     throttled = error("ProvisionedThroughputExceededException")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from threading import Barrier
 from typing import Any
@@ -22,10 +22,9 @@ from fanfold.follows.relation import Follow
 from functions import plan
 from functions._intake import FollowAdded, PostDeleted
 from functions._worker import Received
-from tests.service import AT, AT_MS, Answer, Json, System, cancelled, error
+from tests.service import AT, AT_MS, Answer, FailFirst, Json, System, cancelled, error
 
 DAY = 86_400
-FailFirst = Callable[..., list[Any]]
 # As they are deployed; on moto, the fixture does without.
 MESSAGES = plan.MESSAGES
 

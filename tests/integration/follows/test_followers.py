@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from fanfold import names
 from fanfold.follows import ring
 from fanfold.follows.followers import COUNT_SECONDS
-from tests.service import Answer, System, error
+from tests.service import Answer, FailFirst, System, error
 
 
 def listed(system: System, *, user: str = "ada", **query: str) -> Answer:
@@ -110,9 +107,7 @@ def test_an_invalid_request_for_followers_is_refused(system: System) -> None:
         assert system.http(name, user="ada", path=path).slug == "bad-input"
 
 
-def test_throttled_edges_are_answered_with_try_later(
-    system: System, fail_first: Callable[..., list[Any]]
-) -> None:
+def test_throttled_edges_are_answered_with_try_later(system: System, fail_first: FailFirst) -> None:
     throttles = [error("ThrottlingException")] * 9
     fail_first(system.dynamodb, "query", throttles)
     assert counted(system).slug == "try-later"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,9 +13,7 @@ from fanfold import clock, names
 from fanfold.follows.levels import LEVEL_SECONDS
 from fanfold.follows.sharding import HOT_KEY_RANGE, MAX_HISTORY, Growth, raised
 from functions import _wiring, plan
-from tests.service import AT_MS, System, error
-
-FailFirst = Callable[..., list[Any]]
+from tests.service import AT_MS, FailFirst, System, error
 
 
 def grow(system: System, level: int, publisher: str = "ada") -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from fanfold import names
 from fanfold.timeline.page_reads import Range
-from tests.service import AT, POST, Answer, System, error
+from tests.service import AT, POST, Answer, FailFirst, System, error
 
 DAY = 24 * 60 * 60
 
@@ -104,9 +102,7 @@ def test_a_row_that_has_expired_is_no_post_whatever_the_retention(
     assert get(system).status == 404
 
 
-def test_a_throttled_read_is_answered_with_try_later(
-    system: System, fail_first: Callable[..., list[Any]]
-) -> None:
+def test_a_throttled_read_is_answered_with_try_later(system: System, fail_first: FailFirst) -> None:
     system.publish()
     fail_first(
         system.door("timeline").stores.client, "get_item", [error("ThrottlingException")] * 5

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from fanfold import times
 from fanfold.aws.retries import STEP
-from tests.service import AT, AT_MS, Answer, System, error
+from tests.service import AT, AT_MS, Answer, FailFirst, System, error
 
-FailFirst = Callable[..., list[Any]]
 NOWHERE = {"published_at": None, "ref_id": None}
 
 

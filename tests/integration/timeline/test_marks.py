@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -20,10 +20,9 @@ from fanfold.timeline import marks
 from fanfold.timeline.entries import Entry
 from fanfold_client import Refused
 from proof.simulation.world.function_modules import imported_anew
-from tests.service import System, cancelled, error
+from tests.service import FailFirst, System, cancelled, error
 
 DAY = 86_400
-FailFirst = Callable[..., list[Any]]
 
 
 def seen(system: System, user: str = "bob", **query: str) -> list[str]:

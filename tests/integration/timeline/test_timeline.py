@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from fanfold.cursor import Cursor
 from fanfold.ids import sort_key
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
-from tests.service import AT_MS, Answer, Json, System, error
+from tests.service import AT_MS, Answer, FailFirst, Json, System, error
 
 RETENTION_MS = 30 * 86_400_000
 
@@ -211,7 +210,7 @@ def test_posts_that_cannot_be_read_are_not_taken_for_deleted(
 
 
 def test_a_busy_timelines_table_is_answered_with_try_later(
-    system: System, fail_first: Callable[..., list[Any]]
+    system: System, fail_first: FailFirst
 ) -> None:
     fail_first(system.dynamodb, "query", [error("ProvisionedThroughputExceededException")])
     answer = system.timeline("bob")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -13,7 +12,7 @@ from fanfold.contract import MAX_UNREAD
 from fanfold.ids import sort_key
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.page_reads import MAX_LOOKED_AT
-from tests.service import AT_MS, Answer, System, error
+from tests.service import AT_MS, Answer, FailFirst, System, error
 
 # What a reader does, and what comes.
 ACTS = (*["entry"] * 4, "late", *["follow", "unfollow"] * 2, "mute", "unmute", "marker")
@@ -83,7 +82,7 @@ def test_the_retention_ends_what_is_unread_too(system: System) -> None:
 
 @pytest.mark.parametrize("operation", ["get_item", "query"])
 def test_what_cannot_be_read_is_never_counted_as_nothing(
-    system: System, fail_first: Callable[..., list[Any]], operation: str
+    system: System, fail_first: FailFirst, operation: str
 ) -> None:
     give(system, 1)
     fail_first(system.door("timeline").stores.client, operation, [error("ThrottlingException")])
