@@ -446,7 +446,7 @@ def any_tables(draw: st.DrawFn) -> FaultyTables:
     max_in_flight=st.integers(1, MAX_IN_FLIGHT),
     segment=st.sampled_from([(0, 1), (0, 1), (0, 2), (1, 2), (2, 4)]),
 )
-@settings(max_examples=4 * settings.default.max_examples)
+@settings(max_examples=4 * settings().max_examples)
 def test_every_follower_of_the_range_is_written_or_handed_back_wherever_it_begins(
     tables: FaultyTables,
     begins_at: int,
