@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
+from functools import cache
 from io import BufferedReader, BytesIO, StringIO
 from typing import Any
 from unittest.mock import patch
@@ -27,6 +28,8 @@ from tests.service import ACCOUNT, REGION, System, error, request_of, settings
 NAMED: Any = {"stack": "Fanfold-test", "account": ACCOUNT}
 PLACE = f"Fanfold-test (account {ACCOUNT}, {REGION})"
 API = "https://api.example"
+# To make a client takes longer than most commands do.
+client_of = cache(aws.client)
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Stack(Deployment):
     clients: Mapping[str, Any] = field(default_factory=dict)
 
     def client(self, service: str, attempts: int = ATTEMPTS) -> Any:
-        return self.clients.get(service) or super().client(service, attempts)
+        return self.clients.get(service) or client_of(service, self.endpoint, self.region, attempts)
 
 
 def run(*arguments: str, **clients: Any) -> Ran:
@@ -113,7 +116,7 @@ class Patched:
     """DynamoDB with some of its calls replaced."""
 
     def __init__(self, **calls: Any) -> None:
-        self.calls, self.client = calls, aws.client("dynamodb", None, REGION)
+        self.calls, self.client = calls, client_of("dynamodb", None, REGION)
 
     def __getattr__(self, name: str) -> Any:
         return self.calls.get(name) or getattr(self.client, name)
