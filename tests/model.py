@@ -92,16 +92,18 @@ class Account:
         target = {"x-amz-target": f"{TARGETS[service]}.{operation}"}
         return self._backend(Request(operation, target, body))
 
+    def items(self, table: names.Table) -> list[dict[str, Any]]:
+        """All items of a table, as a scan of boto3 has them."""
+        space = self.database.table(table.name).space
+        rows = space.walk(after=None, segment=0, segments=1, moment=None)
+        return [item_to_wire(row.item) for _, _, row in rows]
+
     def rows(self, table: names.Table) -> list[str]:
         """All items of a table as text, sorted; without counts, and items that only count."""
-        rows = self.database.table(table.name).space.walk(
-            after=None, segment=0, segments=1, moment=None
-        )
-        wire = (item_to_wire(row.item) for _, _, row in rows)
         keys = {table.partition_key, table.sort_key}
         kept = (
             {name: item[name] for name in item.keys() - COUNTS}
-            for item in wire
+            for item in self.items(table)
             if not item.keys() - keys <= COUNTS or not item.keys() & COUNTS
         )
         return sorted(json.dumps(item, sort_keys=True, default=repr) for item in kept)
