@@ -1,4 +1,4 @@
-"""How many cases a door gets: some in `make check`, ten thousand in `make verify`."""
+"""How many cases a door gets: 60 in `make test`, 200 in `make check`, 10,000 in `make verify`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-FEW, MANY = 200, 10_000
+FEW, MANY = 2 * settings().max_examples, 10_000
 # Of each route: all eighteen together have 36,000.
-FEW_OF_A_ROUTE, MANY_OF_A_ROUTE = 40, 2_000
+FEW_OF_A_ROUTE, MANY_OF_A_ROUTE = FEW // 5, 2_000
 # Of each queue, several messages a batch.
-FEW_BATCHES, MANY_BATCHES = 40, 1_000
+FEW_BATCHES, MANY_BATCHES = FEW // 5, 1_000
 
 Case = TypeVar("Case")
 
 
 def _cases(few: int, many: int) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("cases", [few, pytest.param(many, marks=pytest.mark.slow)])
+    some = pytest.param(few, marks=pytest.mark.hypothesis)
+    return pytest.mark.parametrize("cases", [some, pytest.param(many, marks=pytest.mark.slow)])
 
 
 few_or_many = _cases(FEW, MANY)
