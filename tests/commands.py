@@ -200,7 +200,7 @@ def _route(method: str, path: str) -> tuple[contract.Route, dict[str, str]]:
 
 def pool_outputs(*, is_protected: bool = False) -> dict[str, str]:
     """The outputs of the stack with a user pool, as `infra/identity.py` describes it."""
-    cognito = aws.client("cognito-idp", None, REGION)
+    cognito = client_of("cognito-idp", None, REGION)
     protection = "ACTIVE" if is_protected else "INACTIVE"
     pool = cognito.create_user_pool(PoolName="pool", DeletionProtection=protection)
     pool_id = pool["UserPool"]["Id"]

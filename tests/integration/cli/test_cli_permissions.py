@@ -17,12 +17,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from fanfold import names
-from fanfold_cli import aws
 from fanfold_cli.health.reading import ACTIONS
 from fanfold_cli.run.rows import rows
 from proof.aws_verify import watch
 from proof.model.iam import Need, arn, needs_of_key
-from tests.commands import FakeLambda, Stack, outputs, run, run_on
+from tests.commands import FakeLambda, Stack, client_of, outputs, run, run_on
 from tests.integration.cli.health.test_status import CloudWatch, Lambda
 from tests.integration.cli.test_cli_channels import stack as with_channels
 from tests.integration.cli.test_cli_drop import LINE
@@ -79,7 +78,7 @@ class Policed:
 
     allowed: Allowed
     denied: set[tuple[str, str]] = field(default_factory=set)
-    client: Any = field(default_factory=lambda: aws.client("dynamodb", None, REGION))
+    client: Any = field(default_factory=lambda: client_of("dynamodb", None, REGION))
 
     def __getattr__(self, name: str) -> Any:
         plain = getattr(self.client, name)
@@ -110,7 +109,7 @@ class PolicedSqs:
 
     allowed: Allowed
     denied: set[tuple[str, str]] = field(default_factory=set)
-    client: Any = field(default_factory=lambda: aws.client("sqs", None, REGION))
+    client: Any = field(default_factory=lambda: client_of("sqs", None, REGION))
 
     def __getattr__(self, name: str) -> Any:
         # A batch needs the permission of its parts.

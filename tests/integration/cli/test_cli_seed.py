@@ -21,7 +21,7 @@ from fanfold_cli.follows import seeding
 from fanfold_cli.follows.graph import read
 from fanfold_cli.local.home import Home
 from fanfold_cli.terminal import ExpectedError
-from tests.commands import FakeLambda, Patched, Ran, Stack, outputs, run, throttled
+from tests.commands import FakeLambda, Patched, Ran, Stack, client_of, outputs, run, throttled
 from tests.service import AT_MS, REGION, Clock, System, error
 
 Write = Callable[[int], str]
@@ -224,7 +224,7 @@ class Expiring:
 
     def __init__(self, batches: int, end: BaseException) -> None:
         self.batches, self.end, self.ordered = batches, end, list[str]()
-        self.client = aws.client("sqs", None, REGION)
+        self.client = client_of("sqs", None, REGION)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.client, name)

@@ -8,10 +8,9 @@ from unittest.mock import patch
 import pytest
 
 from fanfold import names
-from fanfold_cli import aws
 from fanfold_cli.users.sign_in import MARK, sign_in
 from tests import commands as acting
-from tests.commands import FakeLambda, Ran, Stack, outputs, run
+from tests.commands import FakeLambda, Ran, Stack, client_of, outputs, run
 from tests.service import REGION, System
 
 
@@ -29,7 +28,7 @@ def known(system: System) -> dict[str, str]:
 
 
 def cognito() -> Any:
-    return aws.client("cognito-idp", None, REGION)
+    return client_of("cognito-idp", None, REGION)
 
 
 def make_real_user(known: dict[str, str]) -> None:

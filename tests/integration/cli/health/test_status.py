@@ -20,7 +20,7 @@ from fanfold_cli.app import app
 from fanfold_cli.deliveries.pauses import Pause, note
 from fanfold_cli.health.verdict import NOT_KNOWN
 from fanfold_cli.terminal import ExpectedError
-from tests.commands import Stack, outputs, run, run_on
+from tests.commands import Stack, client_of, outputs, run, run_on
 from tests.infra.pinned_alarms import alarm_name
 from tests.infra.recorded import RECORDED
 from tests.integration.cli.test_cli_dlq import bury
@@ -297,7 +297,7 @@ def test_a_missing_permission_is_named_and_then_nobody_knows_whether_all_is_well
     action: str,
 ) -> None:
     plain = {"cloudwatch": cloudwatch, "lambda_": Lambda(), "sqs": system.sqs}
-    plain["dynamodb"] = aws.client("dynamodb", None, REGION)
+    plain["dynamodb"] = client_of("dynamodb", None, REGION)
     some = {**plain, service: Denying(plain[service], operation)}
     ran = run("status", **some)
     assert ran.exit_code == NOT_KNOWN
@@ -324,7 +324,7 @@ def test_where_no_cloudwatch_answers_the_rest_is_judged() -> None:
 
 def test_the_local_engine_is_asked_for_no_metric(system: System) -> None:
     known = {"lambda": Lambda(), "sqs": system.sqs}
-    known["dynamodb"] = aws.client("dynamodb", None, REGION)
+    known["dynamodb"] = client_of("dynamodb", None, REGION)
     engine = Stack(REGION, aws.LocalEndpoint("http://127.0.0.1:9", "key"), outputs(), known)
     ran = run_on(engine, "status")
     assert (ran.exit_code, "because the local engine keeps none" in ran.stdout) == (0, True)
