@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
+from threading import RLock
 from types import TracebackType
 from typing import Any, TypeAlias
 
@@ -16,6 +17,10 @@ from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
 from fanfold import invariants
 from fanfold.errors import FanfoldError
+
+# Held while a line is written. `print` makes two writes, and another thread's line could come
+# between: it would be no JSON to CloudWatch, and its metrics would be lost.
+writing = RLock()
 
 ExceptionInfo: TypeAlias = (
     tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
@@ -78,7 +83,15 @@ def new_logger() -> Logger:
     """A module's logger; all of them write to one stream."""
     # Otherwise the words of an error are written a second time, in `stack_trace`.
     formatter: Any = _Formatter(serialize_stacktrace=False)
-    return Logger(logger_formatter=formatter)
+    logger = Logger(logger_formatter=formatter)
+    logger.registered_handler.lock = writing
+    return logger
+
+
+def print_line(line: str) -> None:
+    """Write a line that is no message of a logger."""
+    with writing:
+        print(line, flush=True)
 
 
 def _tell_broken(name: str, ids: Mapping[str, object]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,6 +11,7 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 from fanfold import clock, invariants, names
 from fanfold.follows.sharding import NotGrown, Shards
+from functions._logs import writing
 from functions._worker import logger
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ Value: TypeAlias = tuple[MetricUnit, float]
 # A row that every page reads breaks the same invariant each time.
 _QUIET_MS = 60_000
 _reported_at: dict[str, int] = {}  # in epoch milliseconds, by name
-
-# A line is printed in two writes; another thread's could come between.
-_one_at_a_time = Lock()
 
 
 def count(metric: str, number: int) -> None:
@@ -54,7 +51,7 @@ def _emit(
         metrics.add_dimension(name, value)
     for metric, (unit, amount) in values.items():
         metrics.add_metric(metric, unit, amount)
-    with _one_at_a_time:
+    with writing:
         metrics.flush_metrics()
 
 

@@ -59,8 +59,9 @@ def history(settings: Settings) -> History | None:
     if not settings.history:
         return None
     from fanfold.history.doors import History
+    from functions._logs import print_line
 
-    return History.of(settings)
+    return History(settings, print_line)
 
 
 def senders(settings: Settings) -> Senders | None:

@@ -36,21 +36,13 @@ _MESSAGES = {
 Take = Callable[[Any], Any]
 
 
-def print_line(line: str) -> None:
-    """Write to the function's log in one go: another thread's line could come between."""
-    print(f"{line}\n", end="", flush=True)
-
-
 class History:
     """The history of one stage. Without the setting, there is none, and nothing is written."""
 
-    def __init__(self, stage: str, retention_days: int) -> None:
-        self._stage, self._retention_ms = stage, retention_days * DAY_MS
-
-    @classmethod
-    def of(cls, settings: Settings) -> History:
+    def __init__(self, settings: Settings, print_line: Callable[[str], None]) -> None:
         # No other stage has its tables, and CloudFormation names those of a new stage anew.
-        return cls(settings.timelines_table, settings.retention_days)
+        self._stage, self._retention_ms = settings.timelines_table, settings.retention_days * DAY_MS
+        self._print_line = print_line
 
     def over(self, actions: Mapping[Route, Take]) -> dict[Route, Any]:
         """The actions of HTTP routes; each writes its lines, too."""
@@ -147,7 +139,7 @@ class History:
 
     def _write(self, kind: str, ids: Mapping[str, str], /, **members: Any) -> None:
         hashes = {role: lines.hashed(self._stage, each) for role, each in ids.items()}
-        print_line(lines.write(kind, **hashes, **members))
+        self._print_line(lines.write(kind, **hashes, **members))
 
 
 def _ms(place: str) -> int:

@@ -185,7 +185,7 @@ def _unwrapped(line: str) -> str:
 
 def _checked(text: str) -> dict[str, Any] | None:
     """A line of a history; None for any other; raises `BadLine`."""
-    # Another thread's metrics may stand before it: they are printed in two writes.
+    # `aws logs tail` writes a time and a stream before it.
     start = text.find(_START)
     if start < 0:
         return None

@@ -11,6 +11,7 @@ import pytest
 
 from fanfold import contract, times
 from fanfold.history import doors
+from fanfold.history.doors import History
 from fanfold.history.lines import hashed
 from fanfold.ids import ref_id_for
 from fanfold.settings import Settings
@@ -29,7 +30,7 @@ SENT = "something-sent"
 def written(system: System, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The lines that the functions write, which have the setting."""
     lines: list[str] = []
-    monkeypatch.setattr(doors, "print_line", lines.append)
+    monkeypatch.setattr(doors, "History", lambda settings, _: History(settings, lines.append))
     with own_functions(replace(system.settings, history=True)):
         yield lines
 

@@ -7,7 +7,9 @@ import importlib
 import io
 import json
 import logging
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
 from types import ModuleType
@@ -20,7 +22,8 @@ from botocore.exceptions import ClientError, ParamValidationError, ReadTimeoutEr
 from fanfold import names
 from fanfold.aws.json_protocol import Lost, refused
 from fanfold.errors import BadInput
-from functions._logs import new_logger, shown
+from functions._logs import new_logger, print_line, shown
+from functions._reports import count as emit
 from proof.simulation.world.function_modules import imported_anew
 from tests.service import (
     EVENTS,
@@ -53,6 +56,29 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     assert text
     for secret in (SECRET, READER, "Bearer", "uthorization"):
         assert secret not in text, text
+
+
+class Slow(io.StringIO):
+    """A log that lets other threads write after each write."""
+
+    def write(self, text: str) -> int:
+        written = super().write(text)
+        time.sleep(0.0005)
+        return written
+
+
+def test_no_line_of_the_log_begins_in_that_of_another_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log, logger = Slow(), new_logger()
+    monkeypatch.setattr("sys.stdout", log)
+    monkeypatch.setattr(logger.registered_handler, "stream", log)
+    ways = (lambda: logger.info("x"), lambda: emit("x", 1), lambda: print_line("{}"))
+    with ThreadPoolExecutor(3 * len(ways)) as threads:
+        for way in 20 * ways:
+            threads.submit(way)
+    lines = log.getvalue().splitlines()
+    assert [type(json.loads(line)) for line in lines] == [dict] * len(20 * ways)
 
 
 def invoke(system: System, name: str, content: Json) -> None:

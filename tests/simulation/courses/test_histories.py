@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from fanfold.history import doors
+from fanfold.history.doors import History
 from fanfold.timeline import marks
 from proof.history.judge import NOT_FOLLOWED, Judged, judge
 from proof.history.told import read
@@ -27,7 +28,7 @@ def lines() -> Iterator[list[str]]:
     lambdas.cache_clear()
     with (
         patch.dict(os.environ, {"HISTORY": "True"}),
-        patch.object(doors, "print_line", found.append),
+        patch.object(doors, "History", lambda settings, _: History(settings, found.append)),
         installed(),
     ):
         yield found
