@@ -70,8 +70,8 @@ def take(received: Received[DeliverSegment]) -> None:
     metrics.add_metric(names.ENTRIES_DELIVERED, MetricUnit.Count, outcome.written)
     if outcome.seconds is not None:
         metrics.add_metric(names.DELIVERY_SECONDS, MetricUnit.Seconds, outcome.seconds)
-    if history:
-        history.looked_at(stores.ledger.get(command.fanout_id))
+        if history:
+            history.completed(command.fanout_id)
 
 
 @metrics.log_metrics

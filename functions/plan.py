@@ -12,7 +12,7 @@ from fanfold.errors import EditOvertaken, NoPost, NotTheirs, NotYet, PostRetract
 from fanfold.fanout.deliver import HAND_BACK_SECONDS
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.pacing import Pace
-from fanfold.fanout.plan import Planning
+from fanfold.fanout.plan import IN_CHANNEL, Planning
 from fanfold.fanout.publishing.publish import NewPost
 from fanfold.fanout.row import VOID
 from fanfold.fanout.transport.loop import JOIN_SECONDS, Loop
@@ -136,8 +136,8 @@ def _plan(fanout_id: str, publisher_id: str, received: Received[Message]) -> Non
         "A post was planned.", outcome=outcome.what, fanout_id=fanout_id, written=outcome.written
     )
     report_delivery(names.PUBLISH.lane, outcome)
-    if history:
-        history.looked_at(stores.ledger.get(fanout_id))
+    if history and outcome.seconds is not None:
+        history.completed(fanout_id, in_channel=outcome.what == IN_CHANNEL)
 
 
 def _edit(event: PostUpdated, edited_at: int) -> None:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 # How long PLAN itself writes. A sample takes far less. But on a slow table, each message would hold
 # up a slot of PLAN for half a minute, and with it follows and other posts.
 ONE_HOP_SECONDS = 2.0
+# The outcome for a post that got its one entry in its publisher's channel.
+IN_CHANNEL = "in the channel"
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ class Planning:
         ):
             # Our own update was repeated, or another message has planned it: it ends as that says.
             return Outcome("planned before", 1)
-        return Outcome("in the channel", 1, fanout.lag_seconds(now))
+        return Outcome(IN_CHANNEL, 1, fanout.lag_seconds(now))
 
     def _plan(
         self, fanout: Fanout, sample: Sample, level: int, resume: Resume | None = None

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from fanfold.contract import Route
     from fanfold.settings import Settings
 
-COMPLETE, (_, CHANNEL) = contract.STATES[2], contract.WAYS
 DAY_MS = 24 * 60 * 60 * 1000
 USER, PUBLISHER, POST = "user", "publisher", "post"
 # Of requests and messages: the kind of line, and whose ids they hold.
@@ -76,12 +75,10 @@ class History:
             queue=is_message,
         )
 
-    def looked_at(self, fanout: Any) -> None:
-        """A row of the ledger after work on it, or None: if it is complete, that is written."""
-        if fanout and fanout.state == COMPLETE:
-            at_ms, in_channel = times.to_ms(fanout.completed_at), fanout.by == CHANNEL
-            ids = {POST: fanout.fanout_id}
-            self._write(lines.COMPLETE, ids, begin=at_ms, end=at_ms, channel=in_channel)
+    def completed(self, ref_id: str, *, in_channel: bool = False) -> None:
+        """A delivery that the caller has just completed."""
+        now_ms = clock.now_ms()
+        self._write(lines.COMPLETE, {POST: ref_id}, begin=now_ms, end=now_ms, channel=in_channel)
 
     def _noting(self, route: Route, action: Take) -> Take:
         def change(request: Any) -> Any:

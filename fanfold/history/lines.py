@@ -8,7 +8,7 @@ function had its answer at `end`. Other times are epoch milliseconds, too.
   Each is written twice: before the change without `end`, and with it once it was accepted. So a
   function that dies in between is known to have begun.
 * `publish`: `publisher`, `post`, its time `at`. It begins when the post was accepted.
-* `complete`: `post`, and whether it is in a `channel`. It begins and ends when the ledger says so.
+* `complete`: `post`, and whether it is in a `channel`. By this time, the ledger says so.
 * `page`: `user`, the `posts` shown, newest first, and the `limit`. The page shows all posts between
   `from` and `to` (without it: all newer ones). Upwards pages have no `from`. `more`: there is an
   older page. `partial`: the page may be short. `ids`: without content, retracted posts included.

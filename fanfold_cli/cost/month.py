@@ -33,8 +33,8 @@ PAGE_READS = 1 + 1 + PAGE_ENTRIES
 PAGE_BYTES = PAGE_ENTRIES * 1_250
 # The access log, the function's own report, and its lines.
 LOG_BYTES_PER_REQUEST = 1_000
-# With `history=true`: the line of a page of 20 entries, and one of the two of a follow or a post,
-# whose row is also read twice. CloudWatch adds some bytes to each line.
+# With `history=true`: the line of a page of 20 entries, and one of the two of a follow or a post.
+# CloudWatch adds some bytes to each line.
 LOG_EVENT_BYTES = 26
 HISTORY_PAGE_BYTES, HISTORY_LINE_BYTES = 600, 200
 # A message is sent, received and deleted. Lambda polls idle queues, too: four queues, 15 times a
@@ -141,7 +141,7 @@ def history(service: Traffic) -> float:
     posts, follows = service.posts_per_day * DAYS, service.new_follows_per_day * DAYS
     logged: float = service.pages_per_day * DAYS * HISTORY_PAGE_BYTES
     logged += 2 * (posts + follows) * HISTORY_LINE_BYTES
-    return logged / GB * DOLLARS_PER_LOG_GB + PRICES.dynamodb(reads=2 * posts)
+    return logged / GB * DOLLARS_PER_LOG_GB
 
 
 def table() -> str:

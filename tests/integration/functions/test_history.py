@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -19,7 +20,7 @@ from fanfold_cli.cost import month
 from functions import _wiring
 from proof.history.judge import Judged, judge
 from proof.history.told import read
-from tests.service import AT_MS, System, own_functions, through_lanes
+from tests.service import AT_MS, System, around_calls, own_functions, through_lanes
 
 READER, PUBLISHER = "somebody-who-reads", "somebody-who-posts"
 POST = ref_id_for(PUBLISHER, "post-1")
@@ -161,6 +162,30 @@ def test_a_repeated_publish_is_the_post_that_was_accepted_first(
     first, again = told(written)
     assert (first["begin"], first["at"]) == (again["begin"], again["at"]) == (AT_MS, AT_MS)
     assert again["end"] == AT_MS + 60_000
+
+
+def test_a_history_makes_no_call_that_a_delivery_could_fail_with(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def calls(*, history: bool) -> Counter[str]:
+        made: Counter[str] = Counter()
+
+        def count(operation: str, _request: Any, make: Callable[[], Any]) -> Any:
+            made[operation] += 1
+            return make()
+
+        monkeypatch.setattr(doors, "History", lambda settings, _: History(settings, lambda _: None))
+        with own_functions(replace(system.settings, history=history)), around_calls(count):
+            publisher = f"{PUBLISHER}-{history}"
+            system.follow(READER, publisher)
+            system.publish(user=publisher)
+            with through_lanes():
+                system.pump()
+            system.publish("at-once", user=publisher)
+            system.pump()
+        return made
+
+    assert calls(history=True) == calls(history=False)
 
 
 def test_a_delivery_of_several_segments_is_complete_with_the_last(
