@@ -202,7 +202,7 @@ ACTIONS = {
     contract.COUNT_FOLLOWERS: count_followers,
 }
 if history := _wiring.history(settings):
-    ACTIONS = history.over(ACTIONS)
+    ACTIONS = history.of_requests(ACTIONS)
 
 
 @logger.inject_lambda_context(log_event=False)  # whatever the environment says

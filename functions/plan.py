@@ -183,5 +183,5 @@ def _turn(message: Message) -> str | None:
 
 @logger.inject_lambda_context(log_event=False)  # whatever the environment says
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
-    handle = history.around(take) if history else take
+    handle = history.of_messages(take) if history else take
     return work(event, context, _read, handle, sources=SOURCES, threads=MESSAGES, in_turn=_turn)

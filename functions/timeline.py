@@ -97,7 +97,7 @@ ACTIONS = {
     contract.READ_FEED: read_feed,
 }
 if history := _wiring.history(settings):
-    ACTIONS = history.over(ACTIONS)
+    ACTIONS = history.of_requests(ACTIONS)
 
 
 @logger.inject_lambda_context(log_event=False)  # whatever the environment says

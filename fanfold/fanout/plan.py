@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 # How long PLAN itself writes. A sample takes far less. But on a slow table, each message would hold
 # up a slot of PLAN for half a minute, and with it follows and other posts.
 ONE_HOP_SECONDS = 2.0
-# The outcome for a post that got its one entry in its publisher's channel.
-IN_CHANNEL = "in the channel"
+IN_CHANNEL = "in the channel"  # an outcome: the post has one entry, which all followers read
 
 
 @dataclass(frozen=True)

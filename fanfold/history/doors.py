@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from fanfold.settings import Settings
 
 DAY_MS = 24 * 60 * 60 * 1000
-USER, PUBLISHER, POST = "user", "publisher", "post"
-# Of requests and messages: the kind of line, and whose ids they hold.
-RELATION, OWN_POST = (USER, PUBLISHER), (PUBLISHER, POST)
+# Of requests and messages: the kind of line, and what the two ids in it are.
+RELATION, OWN_POST = ("user", "publisher"), ("publisher", "post")
 _ROUTES = {
     contract.FOLLOW: (lines.FOLLOW, RELATION, "publisher_id"),
     contract.UNFOLLOW: (lines.UNFOLLOW, RELATION, "publisher_id"),
@@ -43,17 +42,17 @@ class History:
         self._stage, self._retention_ms = settings.timelines_table, settings.retention_days * DAY_MS
         self._print_line = print_line
 
-    def over(self, actions: Mapping[Route, Take]) -> dict[Route, Any]:
+    def of_requests(self, actions: Mapping[Route, Take]) -> dict[Route, Any]:
         """The actions of HTTP routes; each writes its lines, too."""
-        return {route: self._noting(route, action) for route, action in actions.items()}
+        return {route: self._of_request(route, action) for route, action in actions.items()}
 
-    def around(self, take: Take) -> Take:
+    def of_messages(self, take: Take) -> Take:
         """`take`, which handles received messages; it writes lines of those that change something.
 
         A published post has its line by `published`.
         """
 
-        def noted(received: Any) -> Any:
+        def take_and_write(received: Any) -> Any:
             message = received.message
             if message.type not in _MESSAGES:
                 return take(received)
@@ -62,13 +61,13 @@ class History:
             with self._change(kind, ids, received.first_sent_at, is_message=True):
                 return take(received)
 
-        return noted
+        return take_and_write
 
     def published(self, post: Any, *, is_message: bool = False) -> None:
         """An accepted post: with `publisher_id`, `ref_id`, `accepted_at` and `published_at`."""
         self._write(
             lines.PUBLISH,
-            {PUBLISHER: post.publisher_id, POST: post.ref_id},
+            {"publisher": post.publisher_id, "post": post.ref_id},
             at=times.to_ms(post.published_at),
             begin=times.to_ms(post.accepted_at),
             end=clock.now_ms(),
@@ -78,9 +77,9 @@ class History:
     def completed(self, ref_id: str, *, in_channel: bool = False) -> None:
         """A delivery that the caller has just completed."""
         now_ms = clock.now_ms()
-        self._write(lines.COMPLETE, {POST: ref_id}, begin=now_ms, end=now_ms, channel=in_channel)
+        self._write(lines.COMPLETE, {"post": ref_id}, begin=now_ms, end=now_ms, channel=in_channel)
 
-    def _noting(self, route: Route, action: Take) -> Take:
+    def _of_request(self, route: Route, action: Take) -> Take:
         def change(request: Any) -> Any:
             kind, roles, name = _ROUTES[route]
             ids = dict(zip(roles, (request.user_id, request.path_id(name)), strict=True))
@@ -119,10 +118,12 @@ class History:
                 bounds.append(times.to_ms(times.from_date_or_time(query[name], field=name)))
         for place, bounds in ((page["next"], lowest), (query.get("before"), highest)):
             if place:
-                bounds.append(_ms(place))
+                # A cursor's position is a key or a time.
+                key = cursor.decode(place, is_position=lambda _: True).position
+                bounds.append(times.to_ms(split_sort_key(key)[0]))
         self._write(
             lines.PAGE,
-            {USER: request.user_id},
+            {"user": request.user_id},
             begin=request.received_at,
             end=end,
             posts=[lines.hashed(self._stage, each["ref_id"]) for each in page["entries"]],
@@ -137,9 +138,3 @@ class History:
     def _write(self, kind: str, ids: Mapping[str, str], /, **members: Any) -> None:
         hashes = {role: lines.hashed(self._stage, each) for role, each in ids.items()}
         self._print_line(lines.write(kind, **hashes, **members))
-
-
-def _ms(place: str) -> int:
-    """The time of the place of a cursor, which is a key or a time."""
-    key = cursor.decode(place, is_position=lambda _: True).position
-    return times.to_ms(split_sort_key(key)[0])

@@ -96,7 +96,7 @@ class _Judge:
         for page in sorted(told.pages, key=lambda each: each.begin):
             by_user[page.user].append(page)
         for user, pages in by_user.items():
-            self._look_at(user, pages)
+            self._judge_reader(user, pages)
         for pair, sightings in self.follows.items():
             self._explain(self._follow_requests(pair), sightings)
         for pair, sightings in self.mutes.items():
@@ -117,19 +117,19 @@ class _Judge:
                 page, post = self.pages[what]
                 self._find(MISSING if what.what == MISSING else NOT_FOLLOWED, page, post)
 
-    def _look_at(self, user: str, pages: Sequence[Page]) -> None:
-        there = self._there(user)
+    def _judge_reader(self, user: str, pages: Sequence[Page]) -> None:
+        delivered = self._delivered(user)
         seen: dict[str, float] = {}
         for page in pages:
-            self._look_alone(page)
-            self._look_for_publishers(page, self._due(page, there, seen))
+            self._judge_alone(page)
+            self._compare(page, self._due(page, delivered, seen))
             for post in page.posts:
                 done = self.told.completed.get(post)
                 if done and not done.in_channel:
                     seen[post] = min(page.end, seen.get(post, math.inf))
 
-    def _look_alone(self, page: Page) -> None:
-        """What needs no request of the reader."""
+    def _judge_alone(self, page: Page) -> None:
+        """Find what is wrong with a page, whomever its reader follows."""
         told, posts = self.told, page.posts
         known = [told.posts[post] for post in posts if post in told.posts]
         self.found.counts["shown"] += len(posts)
@@ -147,8 +147,8 @@ class _Judge:
             if page.begin > gone + GONE_MS and not page.ids_alone:
                 self._find(RETRACTED, page, post)
 
-    def _there(self, user: str) -> list[tuple[int, str, float]]:
-        """The posts that reach a user's pages: their own time, and since when they are there."""
+    def _delivered(self, user: str) -> list[tuple[int, str, float]]:
+        """The posts that surely came to a user, oldest first: their time, id, and since when."""
         found = []
         for publisher in self.publishers_of[user]:
             requests = self._follow_requests((user, publisher), of_reads=False)
@@ -162,16 +162,13 @@ class _Judge:
         return sorted(found)
 
     def _due(
-        self, page: Page, there: Sequence[tuple[int, str, float]], seen: dict[str, float]
+        self, page: Page, delivered: Sequence[tuple[int, str, float]], seen: dict[str, float]
     ) -> dict[str, list[str]]:
-        """What must be on the page if its publisher is shown: posts by publisher."""
+        """The posts that a page must show if it shows their publisher, by publisher."""
         told = self.told
         lowest, below = page.covers
-        since = {
-            post: at
-            for published_at, post, at in there[bisect_right(there, (lowest, "~", math.inf)) :]
-            if published_at < below
-        }
+        first = bisect_right(delivered, (lowest, "~", math.inf))
+        since = {post: at for published_at, post, at in delivered[first:] if published_at < below}
         for post, at in seen.items():
             if post in told.posts and lowest < told.posts[post].at < below:
                 since[post] = min(at, since.get(post, math.inf))
@@ -185,12 +182,12 @@ class _Judge:
         return due
 
     def _has_followed(self, page: Page, post: str) -> bool:
-        """Whether the reader surely followed since a post of a channel, until this page."""
+        """Whether the reader surely followed from this post to this page."""
         published = self.told.posts[post]
         requests = self._follow_requests((page.user, published.publisher))
         return surely(requests, published.begin, page.end, skew_ms=self.told.skew_ms) is True
 
-    def _look_for_publishers(self, page: Page, due: dict[str, list[str]]) -> None:
+    def _compare(self, page: Page, due: dict[str, list[str]]) -> None:
         told, shown = self.told, defaultdict(list)
         for post in page.posts:
             if post in told.posts:
@@ -206,7 +203,7 @@ class _Judge:
                 self._sight(page, publisher, left[0], is_shown=False)
 
     def _sight(self, page: Page, publisher: str, post: str, *, is_shown: bool) -> None:
-        """Note what a page says about a publisher: it shows all posts, or none."""
+        """Note that a page shows a publisher, or none of the posts that it must show then."""
         pair = page.user, publisher
         mutes = self._mute_requests(pair, page.begin)
         span, skew_ms = (page.begin, page.end), self.told.skew_ms
@@ -239,7 +236,7 @@ class _Judge:
             self.found.counts["unsure"] += posts
 
     def _follow_requests(self, pair: Pair, *, of_reads: bool = True) -> list[Asked]:
-        """As reads see them, or deliveries, which may see them later."""
+        """What was asked for: as reads see it, or deliveries, which may see it later."""
         asked = self.told.follows.get(pair, [])
         if of_reads:
             asked = [replace(each, seen_by=math.nan) for each in asked]
@@ -251,7 +248,7 @@ class _Judge:
         return [*self.told.mutes.get(pair, ()), *([] if is_known else self._before())]
 
     def _before(self, shown: float | None = None) -> list[Asked]:
-        """What may have been asked for before the history began; surely, once it was `shown`."""
+        """A follow or mute from before the history: a possible one, or once `shown` a sure one."""
         if self.is_whole:
             return []
         ended = self.told.begin if shown is None else shown
