@@ -158,12 +158,13 @@ class People:
         """Read this many pages of the user's timeline, or all with 0."""
         begun = time.time()
         reading = Reading(user, begun, since=begun, has_bodies=hydrate)
-        before, count = None, 0
+        before = None
         while True:
             page = self.api(user).timeline.page(limit=limit, before=before, hydrate=hydrate)
             reading.entries += page["entries"]
-            before, count = page["next"], count + 1
-            if before is None or count == pages:
+            reading.pages += 1
+            before = page["next"]
+            if before is None or reading.pages == pages:
                 break
         reading.ended = time.time()
         if before is not None:

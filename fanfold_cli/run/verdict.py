@@ -52,6 +52,7 @@ class Reading:
     since: float = 0.0  # entries that existed before are owed
     above: Key = ("", "")  # only what is above this key is owed
     entries: list[Any] = field(default_factory=list)
+    pages: int = 0  # that were answered
     is_ordered: bool = True  # newest first
     has_bodies: bool = False
     what: str = "a reading"

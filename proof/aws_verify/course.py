@@ -11,16 +11,17 @@ from fanfold_cli.console.stack_reading import StackReading
 from fanfold_cli.run.people import FOLLOWS, People, relation, send
 from fanfold_cli.run.record import Post, Request
 from fanfold_cli.run.rows import rows
-from fanfold_cli.run.verdict import judge
+from fanfold_cli.run.verdict import Reading, judge
 from fanfold_cli.run.watch import await_delivery
 from fanfold_cli.terminal import ExpectedError, counted, failing_with, say
 from fanfold_client import Failed
 from proof.aws_verify import measures, troubles
 from proof.aws_verify.forecast import Forecast
-from proof.aws_verify.history import LOG_SECONDS, judge_history
+from proof.aws_verify.history import LOG_SECONDS, gaps, history_of
 from proof.aws_verify.report import Report
 from proof.aws_verify.script import DOORS, HTTP, Script
 from proof.aws_verify.watch import SAMPLE, Sampled, await_follows
+from proof.history.judge import judge as judge_history
 
 # The longest wait without progress. A failed message is received again after six minutes, and SWEEP
 # resends a silent fan-out after seven.
@@ -53,8 +54,7 @@ class Course:
         with self._timed("trouble_seconds"):
             self._disturb()
         written = self._check_rows()
-        self._check_timelines()
-        self._check_history()
+        self._check_history(self._check_timelines())
         self._check_dead_letters()
         self._measure(began, written, forecast)
         self.report.sections["run"]["repeated_requests"] = self.people.repeated
@@ -173,7 +173,7 @@ class Course:
         }
         return verdict.expected
 
-    def _check_timelines(self) -> None:
+    def _check_timelines(self) -> list[Reading]:
         """Read the timelines of users who can sign in, and of a publisher who follows nobody."""
         users = [*self.script.readers, self.script.publisher(min(self.script.sizes))]
         with failing_with("A timeline cannot be read", Failed):
@@ -182,19 +182,26 @@ class Course:
         self.report.sections["reads"] = [
             {"user": each.reader, "seen": len(each.entries)} for each in readings
         ]
+        return readings
 
-    def _check_history(self) -> None:
-        """Hold the stack's own history against the promise."""
+    def _check_history(self, readings: list[Reading]) -> None:
+        """Hold the stack's own history against the promise, if it tells all that was answered."""
         if not self.deployment.is_local:
             clock.sleep(LOG_SECONDS)
         try:
-            judged = judge_history(self.deployment, self.stack)
+            told = history_of(self.deployment, self.stack)
         except Exception as error:  # noqa: BLE001 - what was checked must not be lost over this
             self.report.skip("the history", f"it cannot be read: {error}")
             return
-        if self.deployment.is_local and not judged.counts["pages"]:
+        if self.deployment.is_local and not told.pages:
             self.report.skip("the history", "this stack was deployed without history=true")
             return
+        stage = self.deployment.settings().timelines_table
+        if lost := gaps(told, stage, self.record, readings):
+            self._fail(lost)
+            return
+        # A stack of this run has nothing from before; the local engine's may have.
+        judged = judge_history(told, is_whole=not self.deployment.is_local)
         self._fail([str(each) for each in judged.findings])
         self.report.sections["history"] = dict(judged.counts)
 

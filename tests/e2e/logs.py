@@ -12,6 +12,7 @@ from fanfold.errors import BadInput
 from fanfold.ids import is_id, is_sort_key
 from fanfold_cli.run.rows import scan
 from fanfold_cli.stack import Deployment
+from proof.aws_verify.history import logged
 
 # Tokens, headers, and AWS's keys of a session.
 SECRETS = re.compile(
@@ -27,15 +28,11 @@ WORD = re.compile(r"[A-Za-z0-9_.:|@+=-]+")
 
 def lines_of(stack: Deployment) -> dict[str, list[str]]:
     """The lines of each function by its name."""
-    logs = stack.client("logs")
     found: dict[str, list[str]] = {}
-    for group in logs.get_paginator("describe_log_groups").paginate():
-        for name in (each["logGroupName"] for each in group["logGroups"]):
-            for function in names.FUNCTIONS:
-                if f"{function.name.title()}FunctionLogs" in name:
-                    pages = logs.get_paginator("filter_log_events").paginate(logGroupName=name)
-                    events = [event for page in pages for event in page["events"]]
-                    found.setdefault(function.name, []).extend(e["message"] for e in events)
+    for group, line in logged(stack):
+        for function in names.FUNCTIONS:
+            if f"{function.name.title()}FunctionLogs" in group:
+                found.setdefault(function.name, []).append(line)
     return found
 
 

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +22,8 @@ import pytest
 from fanfold import names
 from fanfold.aws import boto
 from fanfold.channels.head import Head
+from fanfold.history import doors
+from fanfold.history.doors import History
 from tests import model, service
 from tests.compat import engines
 from tests.integration.on_moto import on_moto
@@ -120,6 +123,15 @@ def system(clock: Clock, engine: str, channel_threshold: int) -> Iterator[System
             head = found.door("timeline").channels.head
             head.keep(Head(), head.now())
         yield found
+
+
+@pytest.fixture
+def written(system: System, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The history that the functions write, which have the setting."""
+    lines: list[str] = []
+    monkeypatch.setattr(doors, "History", lambda settings, _: History(settings, lines.append))
+    with service.own_functions(replace(system.settings, history=True)):
+        yield lines
 
 
 @pytest.fixture

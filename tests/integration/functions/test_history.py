@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -25,15 +25,6 @@ from tests.service import AT_MS, System, around_calls, own_functions, through_la
 READER, PUBLISHER = "somebody-who-reads", "somebody-who-posts"
 POST = ref_id_for(PUBLISHER, "post-1")
 SENT = "something-sent"
-
-
-@pytest.fixture
-def written(system: System, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The lines that the functions write, which have the setting."""
-    lines: list[str] = []
-    monkeypatch.setattr(doors, "History", lambda settings, _: History(settings, lines.append))
-    with own_functions(replace(system.settings, history=True)):
-        yield lines
 
 
 def told(lines: list[str]) -> list[dict[str, Any]]:

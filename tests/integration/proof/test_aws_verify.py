@@ -26,11 +26,11 @@ from fanfold_cli.aws import LocalEndpoint
 from fanfold_cli.run.people import People
 from fanfold_cli.run.record import Post, Record
 from fanfold_cli.run.rows import rows
-from fanfold_cli.run.verdict import judge
+from fanfold_cli.run.verdict import Reading, judge
 from fanfold_cli.run.watch import await_delivery
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import ExpectedError
-from proof.aws_verify import measures, own_stack, troubles, watch
+from proof.aws_verify import history, measures, own_stack, troubles, watch
 from proof.aws_verify.__main__ import app
 from proof.aws_verify.course import Course
 from proof.aws_verify.measures import WRITES, Query
@@ -524,6 +524,68 @@ def test_sums_of_cloudwatch_are_awaited_until_all_writes_are_counted(
 
         monkeypatch.setattr(measures, "PATIENCE_SECONDS", 0.0)
         assert measures.read(stack, asked, began=began, rows=101)[1] is False
+
+
+# --- the history
+
+
+def test_the_stacks_own_history_is_judged_unless_it_lacks_an_answer(
+    system: System, written: list[str], request: pytest.FixtureRequest
+) -> None:
+    record = request.getfixturevalue("published")
+    for _ in range(2):
+        system.clock.advance(60)
+        system.timeline("v1-bob")
+
+    def failures(*lines: str) -> list[str]:
+        report = Report({"run": {}})
+        with mock_aws():
+            logs = boto3.client("logs", region_name=REGION)
+            # What another stack has logged would be no JSON.
+            for stack, messages in ((NAME, lines), ("Fanfold-dev", ['{"history":1,'])):
+                stream = {"logGroupName": f"{stack}-ApiFunctionLogs", "logStreamName": "1"}
+                logs.create_log_group(logGroupName=stream["logGroupName"])
+                logs.create_log_stream(**stream)
+                at = int(time.time() * 1000)
+                events = [{"timestamp": at, "message": each} for each in messages]
+                logs.put_log_events(logEvents=events, **stream)
+            course = Course(People(stack_of(logs=logs), record), NAME, Script("v1", (1,)), report)
+            course._check_history([Reading("v1-bob", 0, pages=2)])
+            for group in logs.describe_log_groups()["logGroups"]:
+                logs.delete_log_group(logGroupName=group["logGroupName"])
+        assert not report.skipped
+        return report.failures
+
+    assert failures(*written) == []
+    page = json.loads(written[-1])
+    page["posts"].pop()
+    (found,) = failures(*written[:-1], json.dumps(page))
+    assert found.startswith("a page leaves out a post, and shows others of its publisher")
+    for kind in ("follow", "publish", "page"):
+        kept = [each for each in written if f'"{kind}"' not in each or '"end"' not in each]
+        (found,) = failures(*kept)
+        assert found.startswith("The history lacks ")
+
+
+class CutOff:
+    """A log as the local engine tells it: the first lines since a time, and no token."""
+
+    events = tuple({"timestamp": number // 2, "message": str(number)} for number in range(11))
+
+    def get_paginator(self, _operation: str) -> Any:
+        return Mock(paginate=lambda: [{"logGroups": [{"logGroupName": "group"}]}])
+
+    def filter_log_events(self, *, startTime: int, logGroupName: str) -> Any:  # noqa: N803
+        assert logGroupName == "group"
+        later = [each for each in self.events if each["timestamp"] >= startTime]
+        return {"events": later[: history.PAGE_EVENTS]}
+
+
+def test_no_line_is_left_off_where_an_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    for most in (3, 4, 5, 11, 12):
+        monkeypatch.setattr(history, "PAGE_EVENTS", most)
+        lines = [line for _, line in history.logged(stack_of(logs=CutOff()))]
+        assert lines == [each["message"] for each in CutOff.events]
 
 
 class Functions:
