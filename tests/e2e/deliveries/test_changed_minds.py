@@ -4,7 +4,7 @@ Half of the users act through the TypeScript client.
 
 Nobody is believed: `fanfold_cli/run/verdict.py` judges by what callers sent and were answered
 alone. Of the service's own words only one counts, that a delivery was complete at a time: until
-then an unfollow may count either way (docs/reliability.md).
+then an unfollow may count either way (docs/reliability.md). Then the stage's own history is judged.
 
 What the local engine cannot show: its indexes never lag behind their tables, so no post that races
 with a follow is missed by the first look of a backfill, and none needs the second. The simulation
@@ -17,8 +17,10 @@ import math
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import cycle
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -27,12 +29,19 @@ import pytest
 
 from fanfold.aws.queues import MAX_BATCH
 from fanfold.follows.backfill import POSTS_WHEN_LATE
+from fanfold_cli.local import deploy
+from fanfold_cli.local.home import Home
 from fanfold_cli.run.people import FOLLOWS, MUTES, PAUSE_SECONDS
 from fanfold_cli.run.record import Key
 from fanfold_cli.run.verdict import Reading, judge, wrong_about_unread
 from fanfold_cli.stack import Deployment
+from proof.aws_verify.history import gaps, history_of
+from proof.history.__main__ import table
+from proof.history.judge import judge as judge_history
 from tests.e2e.clients import User
 from tests.e2e.company import THREADS, Company
+from tests.e2e.logs import assert_no_secrets
+from tests.lifetimes import LIFETIME_HOURS
 
 SEED = 15
 # Ten times what the second look takes.
@@ -40,6 +49,10 @@ BACKFILL_PATIENCE_SECONDS = 120.0
 # An order to settle comes after ten seconds; what is there by then, the order sent at once brought.
 BEFORE_SECOND_LOOK_SECONDS = 9.0
 BACKFILLED = 30
+# All clocks are this machine's.
+SKEW_MS = 5
+# Each attempt takes seconds.
+HISTORY_PATIENCE_SECONDS = 300.0
 
 
 class Size(NamedTuple):
@@ -182,6 +195,23 @@ class Crowd(Company):
             if self.record.follows[pair]:
                 self.want(FOLLOWS, reader, publisher, True)
 
+    def act_again(self) -> None:
+        """Call all functions once more, by as many threads as ever.
+
+        What a process has written late, the engine logs with its next call.
+        """
+        acts: list[Callable[[], Any]] = [partial(self.look, reader) for reader in self.readers]
+        acts += [
+            partial(self.want, FOLLOWS, reader, circle[0], True)
+            for reader, circle in self.circles.items()
+        ]
+        pools = cycle((self.threads, self.clicks))
+        acting = [pool.submit(act) for pool, act in zip(pools, acts, strict=False)]
+        self._publish_batch(self.publishers[:MAX_BATCH])
+        for each in acting:
+            each.result()
+        self.come_to_rest()
+
     def seconds_to_backfill(self, newcomer: str, publisher: str) -> float:
         """Follow for the first time, and wait for the newest posts; infinite if none come."""
         wanted = {post.ref_id for post in self.record.newest(publisher, BACKFILLED)}
@@ -192,6 +222,23 @@ class Crowd(Company):
                 return math.inf
             time.sleep(PAUSE_SECONDS)
         return time.time() - begun
+
+
+def wrong_by_history(stack: Deployment, crowd: Crowd) -> list[str]:
+    """What is wrong by the stack's own history, once it tells of all answers and deliveries."""
+    stage, patience = stack.settings().timelines_table, time.time() + HISTORY_PATIENCE_SECONDS
+    while True:
+        told = history_of(stack, "", skew_ms=SKEW_MS)
+        lost = gaps(told, stage, crowd.record, crowd.readings)
+        if not lost and len(told.completed) >= len(crowd.record.posts):
+            break
+        if time.time() > patience:
+            return [*lost, f"The history tells of {len(told.completed)} deliveries."]
+        crowd.act_again()
+    judged = judge_history(told, is_whole=True)
+    print(table(judged))
+    assert judged.counts["owed"] > judged.counts["unsure"]
+    return [str(each) for each in judged.findings]
 
 
 def publishers_in(listed: Iterable[Any]) -> list[str]:
@@ -231,6 +278,7 @@ def run(stack: Deployment, size: Size, seed: int, client: Path) -> list[str]:
         # The fastest: whoever else works on this machine may hold up the others.
         elif min(seconds) > BEFORE_SECOND_LOOK_SECONDS:
             wrong.append(f"Older posts came after {min(seconds):.1f} s at best.")
+        wrong += wrong_by_history(stack, crowd)
     finally:
         crowd.close()
     judged = judge(crowd.record, crowd.readings)
@@ -241,6 +289,19 @@ def run(stack: Deployment, size: Size, seed: int, client: Path) -> list[str]:
     assert judged.owed > 10 * judged.open
     assert judged.hidden > size.posts // 2
     return wrong + judged.complaints
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Iterator[Deployment]:
+    """A stage that logs its history."""
+    home = Home(tmp_path / "engine")
+    try:
+        given = {"history": "true"}
+        stack = deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS, given=given)
+        yield stack
+        assert_no_secrets(stack)
+    finally:
+        deploy.take_down(home)
 
 
 @pytest.mark.slow
