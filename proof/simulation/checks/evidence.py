@@ -92,6 +92,7 @@ class Landed(NamedTuple):
 class Seen:
     """What users and publishers are shown at the end, over HTTP."""
 
+    begun_ms: float = 0.0
     at_ms: float = 0.0
     shown: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # entries by user
     # By user: the publishers, and since when each is followed.
@@ -204,6 +205,7 @@ class Evidence:
                     requests.read_feed(world, "reader", publisher, limit=limit)
 
         world.clock.advance(60.0)  # the caches of `timeline` expire
+        seen.begun_ms = world.clock.now_ms()
         world.run(lambda each: each.start_client("reader", look))
         seen.at_ms = world.clock.now_ms()
         return seen

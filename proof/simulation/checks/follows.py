@@ -8,17 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 from fanfold import contract, names, times
-from fanfold.aws.items import get_number
 from fanfold.errors import FollowersClosed
 from fanfold.follows.relation import FOLLOWED
 from fanfold.timeline import marks
 from fanfold.timeline.readers import reader_of
 from proof.simulation.checks.evidence import ROUNDING_MS, Evidence
-from proof.simulation.checks.reading.shown_publishers import is_excused
+from proof.simulation.checks.reading.shown_publishers import follow_requests, is_excused
 from proof.simulation.clients import requests
 from proof.simulation.clients.history import Pair
+from proof.simulation.clients.readers import FOLLOWING
 from proof.simulation.observed.observers import pair_of
-from proof.simulation.oracle.follows import Sighting, contradictions, sightings_of
+from proof.simulation.oracle.follows import Sighting, contradictions, sightings_of, surely
 
 
 def follows_change_as_they_were_asked_to(found: Evidence) -> Iterator[str]:
@@ -43,7 +43,7 @@ def lists_of_follows_are_what_was_asked_for(found: Evidence) -> Iterator[str]:
 
 
 def edges_agree_with_the_lists_of_follows(found: Evidence) -> Iterator[str]:
-    """Who is in a list has a row and an edge of its version, nobody else has; counts are exact.
+    """Who is in a list has a row and an edge of its version, and nobody else has.
 
     A dead letter to RELATE excuses its own pair, until the edge is reconciled.
     """
@@ -63,12 +63,29 @@ def edges_agree_with_the_lists_of_follows(found: Evidence) -> Iterator[str]:
         wanted = rows.get(pair, -1) if pair in listed else None
         if edges.get(pair) != wanted and not relations[pair].is_unsettled():
             yield f"{pair} has an edge of version {edges.get(pair)}, in the place of {wanted}."
-    for row in world.rows(names.READERS):
-        user = row["user_id"]["S"]
-        # The doctor does not correct counts: after a restore, they are off by what was undone.
-        count = len(found.seen.following.get(user, ())) + world.damage.miscounted[user]
-        if get_number(row, "follows") != count:
-            yield f"The count of follows of {user} is not {count}."
+
+
+def follows_are_counted(found: Evidence) -> Iterator[str]:
+    """A list says how many are followed: exactly if calm, else between the sure and the possible.
+
+    The doctor does not correct counts: after a restore, they are off by what was undone.
+    """
+    relations, calm_ms = found.history.relations, found.seen.begun_ms
+    for each in found.history.readers.listings:
+        if each.name != FOLLOWING:
+            continue
+        off, span = found.world.damage.miscounted[each.user], (each.begun_ms, each.ended_ms)
+        least = most = len(each.publishers) + off
+        if each.begun_ms < calm_ms:
+            pairs = [pair for pair in relations if pair[0] == each.user]
+            asked = [follow_requests(found, pair) for pair in pairs]
+            does = [surely(requests, *span, skew_ms=found.skew_ms) for requests in asked]
+            least, most = (
+                does.count(True) + min(off, 0),
+                len(does) - does.count(False) + max(off, 0),
+            )
+        if not max(least, 0) <= each.count <= max(most, 0):
+            yield f"{each.user} is told to follow {each.count} publishers, not {least} to {most}."
 
 
 def readers_know_the_channels_of_whom_they_follow(found: Evidence) -> Iterator[str]:

@@ -70,6 +70,7 @@ CHECKS: tuple[Check, ...] = (
     follows.follows_change_as_they_were_asked_to,
     follows.lists_of_follows_are_what_was_asked_for,
     follows.edges_agree_with_the_lists_of_follows,
+    follows.follows_are_counted,
     follows.readers_know_the_channels_of_whom_they_follow,
     follows.follows_are_listed_with_their_time,
     audit.an_audit_finds_nothing,

@@ -24,6 +24,7 @@ class Listing:
     begun_ms: float
     ended_ms: float
     publishers: frozenset[str]
+    count: int = 0  # as its last page says; lists of mutes do not
 
 
 @dataclass(eq=False)

@@ -234,7 +234,8 @@ def note_listing(world: World, user: str, name: str, pages: list[_Page]) -> None
     """Note a list that was read completely."""
     if pages and pages[-1].next is None:
         found = frozenset(line["publisher_id"] for each in pages for line in each.lines)
-        listing = Listing(user, name, pages[0].begun_ms, pages[-1].ended_ms, found)
+        last = pages[-1]
+        listing = Listing(user, name, pages[0].begun_ms, last.ended_ms, found, last.count)
         world.history.readers.listings.append(listing)
 
 
@@ -247,6 +248,7 @@ class _Page(NamedTuple):
     before: str | None  # the cursor of its request
     next: str | None
     is_short: bool  # it ends too early
+    count: int
 
 
 def _page(user: str, page: _Page) -> Page:
@@ -280,7 +282,8 @@ def pages_of(
             return found
         lines, next_, ended_ms = page[name], page["next"], world.clock.now_ms()
         is_short = next_ is not None and len(lines) < limit
-        found.append(_Page(begun_ms, ended_ms, lines, query.get(place), next_, is_short))
+        count = page.get("count", 0)
+        found.append(_Page(begun_ms, ended_ms, lines, query.get(place), next_, is_short, count))
         if next_ is None:
             return found
         query[place] = next_
