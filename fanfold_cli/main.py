@@ -21,10 +21,12 @@ def main() -> None:
         return
     try:
         # Imported here, so that --version does not wait for it.
+        from fanfold import invariants
         from fanfold_cli.app import app
-        from fanfold_cli.terminal import ExpectedError, say
+        from fanfold_cli.terminal import ExpectedError, say, say_broken
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)  # `terminal.INTERRUPTED`, which may not be there yet
+    invariants.report_to(say_broken)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal with another encoding, such as Latin-1, shows other characters as escapes.
         sys.stdout.reconfigure(errors="backslashreplace")

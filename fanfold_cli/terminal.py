@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from fanfold.invariants import INVARIANTS
+
 # rich is imported where a table is drawn, and botocore where AWS is called: `--help` and refusals
 # wait for neither.
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ LONGEST_WORD = 20
 LEAST_DOLLARS = 0.00001
 # The exit code after Ctrl-C, as shells have it.
 INTERRUPTED = 130
+_said_broken: set[str] = set()
 
 
 class ExpectedError(Exception):
@@ -65,6 +68,17 @@ def interrupted_with(sentence: str | Callable[[], str]) -> Iterator[None]:
 def say(sentence: str) -> None:
     """Print to stderr what is not the result, so that stdout can be piped."""
     typer.echo(sentence, err=True)
+
+
+def say_broken(name: str, ids: Mapping[str, object]) -> None:
+    """Say that an invariant is broken: each one once, with the ids of the first row."""
+    if name not in _said_broken:
+        _said_broken.add(name)
+        of = "".join(f", {key} '{printable(each)}'" for key, each in ids.items())
+        say(
+            f"An invariant is broken ({name}{of}): {INVARIANTS[name]} "
+            "'A broken invariant' in docs/operations.md says what to do."
+        )
 
 
 def printable(value: object) -> str:

@@ -31,6 +31,15 @@ from fanfold_cli import app, terminal, main
 app.app = lambda: terminal.print_result("\\u00e9 \\u2192")
 main.main()
 """
+# A command that meets two rows of one kind that can never be.
+BREAKS = """
+from fanfold import invariants
+from fanfold_cli import app, main
+app.app = lambda: [
+    invariants.broken("channel_key", publisher_id=each) for each in ("ada\\n", "bob")
+]
+main.main()
+"""
 
 
 def failure(*arguments: str) -> str:
@@ -114,6 +123,18 @@ def test_a_latin_1_terminal_shows_other_characters_as_escapes() -> None:
         check=False,
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"\xe9 \\u2192\n", b"")
+
+
+def test_a_broken_invariant_that_a_command_meets_is_said_once() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", BREAKS], capture_output=True, text=True, check=True
+    )
+    assert (ran.stdout, ran.stderr) == (
+        "",
+        "An invariant is broken (channel_key, publisher_id 'ada '): "
+        "A channel is in the head under its publisher's hash. "
+        "'A broken invariant' in docs/operations.md says what to do.\n",
+    )
 
 
 def test_the_version_is_that_of_the_package() -> None:
