@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -15,6 +16,7 @@ from fanfold.ids import split_sort_key
 from fanfold_cli.commands import pause
 from proof.simulation.actors import on_call
 from proof.simulation.clients import requests
+from proof.simulation.observed.channels import is_channel
 from proof.simulation.oracle.follows import Asked, RowChange
 from proof.simulation.world.commands import repeat
 from proof.simulation.world.world import World
@@ -134,15 +136,20 @@ def _note_levels(undone: _Undone) -> None:
         (publisher,), row = json.loads(key), undone.then.get(key, {})
         level, at_ms = get_number(row, "level"), get_number(row, "last_updated")
         undone.world.observer.levels.restored(publisher["S"], level, at_ms)
+    undone.world.damage.headless_ms = undone.world.clock.now_ms(), math.inf
 
 
 def _note_entries(undone: _Undone) -> None:
-    """Note lost entries: their posts are delivered again, to users who follow then."""
+    """Note lost entries: their posts are delivered again, to users who follow then.
+
+    Those of a channel are lost for everybody.
+    """
     for key in undone.changed:
         if key not in undone.then:
             entry = undone.now[key]
-            ref_id = split_sort_key(entry["sort_key"]["S"])[1]
-            undone.world.damage.lost_entries.add((entry["user_id"]["S"], ref_id))
+            owner, ref_id = entry["user_id"]["S"], split_sort_key(entry["sort_key"]["S"])[1]
+            users = undone.world.history.users() if is_channel(owner) else [owner]
+            undone.world.damage.lost_entries |= {(user, ref_id) for user in users}
 
 
 def _note_deliveries(undone: _Undone) -> None:

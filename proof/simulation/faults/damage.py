@@ -26,6 +26,8 @@ class Damage:
     unrelated: set[Pair] = field(default_factory=set)
     # What the doctor may find in its first examination in the calm.
     known: set[Pair] = field(default_factory=set)
+    # When the head of the channels was restored, and repaired: pages may lack what is in channels.
+    headless_ms: tuple[float, float] = (math.inf, math.inf)
     _times: dict[Pair, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
 
     def begins(self, pair: Pair, now_ms: float) -> None:
@@ -33,11 +35,19 @@ class Damage:
 
     def is_repaired(self, begun_ms: float, now_ms: float) -> None:
         """A complete repair that began at `begun_ms` has finished."""
+        since, until = self.headless_ms
+        if since < begun_ms and until == math.inf:
+            self.headless_ms = since, now_ms
         for pair, times in self._times.items():
             self._times[pair] = [
                 (begin, now_ms if begin < begun_ms and end == math.inf else end)
                 for begin, end in times
             ]
+
+    def is_headless(self, begin_ms: float, end_ms: float) -> bool:
+        """Whether the head may have been an old one at some time of an interval."""
+        since, until = self.headless_ms
+        return since <= end_ms and begin_ms <= until
 
     def touches_any(self, publisher: str, begin_ms: float, end_ms: float) -> bool:
         """Whether any relation to a publisher was damaged at some time of an interval."""

@@ -95,12 +95,10 @@ def play(
     start(0.5, "accident", accidents.damage_edges, random, people, posting)
     start(0.2, "shards", operators.grow_shards, posting[0])
     start(1.0, "letters", on_call.attend_letters, random, folder)
-    has_channels = world.channels.stage.threshold > 0
-    if has_channels:
+    if world.channels.stage.threshold > 0:
         act = partial(promoters.promote_and_demote, world, promoting, posting)
         world.start_client("promoter", act)
-    # What a restore undoes of channels, the doctor alone repairs, and pages lack posts until then.
-    if random.random() < 0.4 and not has_channels:
+    if random.random() < 0.4:
         world.start_client("restore", partial(restores.restore_a_table, world, random))
     else:
         start(0.4, "lanes", on_call.switch_lanes, random)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -146,7 +146,8 @@ class Lambda:
 
     def get_function_configuration(self, *, FunctionName: str) -> Any:  # noqa: N803
         del FunctionName
-        return {"Environment": {"Variables": settings().to_env()}}
+        own = replace(settings(), channel_threshold=self.world.channels.stage.threshold)
+        return {"Environment": {"Variables": own.to_env()}}
 
 
 class CloudWatch:

@@ -18,6 +18,7 @@ from proof.simulation.checks.evidence import Evidence
 from proof.simulation.checks.judge import violations
 from proof.simulation.clients import requests
 from proof.simulation.kinds.operated import KIND
+from proof.simulation.observed import channels
 from proof.simulation.stage import stores
 from proof.simulation.world import commands, lambdas
 from proof.simulation.world.world import World
@@ -93,6 +94,37 @@ def test_the_repair_raises_a_publisher_no_higher_than_its_edges(
     live(world, monkeypatch, (names.PUBLISHERS,), course)
     row = world.row(names.PUBLISHERS, {"publisher_id": {"S": PUBLISHER}})
     assert get_number(row, "level") == 1
+    assert violations(world, KIND.checks) == []
+
+
+@pytest.mark.parametrize(
+    ("tables", "lacking", "shown"),
+    [
+        pytest.param((names.PUBLISHERS,), 329.0, 400.0, id="an old head until the repair"),
+        pytest.param((names.TIMELINES, names.FANOUTS), 210.1, 300.0, id="until published again"),
+    ],
+)
+def test_cold_containers_lack_posts_in_channels_only_until_the_repair(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    tables: tuple[names.Table, ...],
+    lacking: float,
+    shown: float,
+) -> None:
+    monkeypatch.setattr(channels, "COLD", 1.0)
+    world.channels.stage = channels.ChannelSettings(threshold=1, containers=1)
+    pages: list[int] = []
+
+    def read() -> None:
+        pages.append(len(requests.read(world, "ann", limit=50)))
+
+    course: dict[float, Callable[[], object]] = {
+        1: partial(follow, world, "ann"),
+        MOMENT + 5: partial(requests.by_http, world, PUBLISHER, "post"),
+        **dict.fromkeys((PAUSED, lacking, shown), read),
+    }
+    live(world, monkeypatch, tables, course)
+    assert pages == [1, 0, 1]
     assert violations(world, KIND.checks) == []
 
 

@@ -9,7 +9,12 @@ from operator import attrgetter
 from fanfold import times
 from fanfold.ids import split_sort_key
 from proof.simulation.checks.evidence import ROUNDING_MS, Evidence
-from proof.simulation.checks.reading.shown_publishers import due_entries, is_excused, is_hidden
+from proof.simulation.checks.reading.shown_publishers import (
+    LAG_MS,
+    due_entries,
+    is_excused,
+    is_hidden,
+)
 from proof.simulation.clients.readers import Marking, UnreadAnswer
 
 # An answer counts at most this many.
@@ -69,6 +74,7 @@ def _bounds(found: Evidence, unread: UnreadAnswer) -> tuple[int, int]:
         (each.asked for each in markings if each.asked and each.begun_ms <= unread.ended_ms),
         default="",
     )
+    is_headless = found.world.damage.is_headless(unread.begun_ms - LAG_MS, unread.ended_ms)
     hidden: dict[str, bool | None] = {}
 
     def is_out(publisher: str) -> bool | None:
@@ -80,7 +86,7 @@ def _bounds(found: Evidence, unread: UnreadAnswer) -> tuple[int, int]:
 
     sure = sum(
         at_ms <= unread.begun_ms and key > highest and is_out(publisher) is False
-        for key, publisher, at_ms in due_entries(found, unread.user)
+        for key, publisher, at_ms in due_entries(found, unread.user, is_headless)
     )
     possible = sum(
         each.may_ms <= unread.ended_ms

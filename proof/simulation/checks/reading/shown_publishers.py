@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 
 from fanfold.ids import sort_key, split_sort_key
 from proof.simulation.checks.evidence import Evidence
@@ -94,11 +95,21 @@ def is_excused(found: Evidence, pair: Pair) -> bool:
     return was_touched or pair in damage.undone or pair[0] in damage.unmarked
 
 
-def due_entries(found: Evidence, user: str) -> list[tuple[str, str, float]]:
-    """Sort key and publisher of each lasting entry, and the time from which it must show."""
-    return [
-        (each.sort_key, each.publisher, each.must_ms + LAG_MS)
+def due_entries(
+    found: Evidence, user: str, is_headless: bool = False
+) -> list[tuple[str, str, float]]:
+    """Sort key and publisher of each lasting entry, and the time from which it must show.
+
+    While the head is an old one (`is_headless`), those in channels need not.
+    """
+    own_ms = found.world.observer.landed_ms
+    landed = [
+        (each, own_ms.get((user, each.sort_key), math.inf) if is_headless else each.must_ms)
         for each in found.landed.get(user, ())
+    ]
+    return [
+        (each.sort_key, each.publisher, at_ms + LAG_MS)
+        for each, at_ms in landed
         if (user, each.ref_id) not in found.world.damage.lost_entries
         and not found.history.tried_to_retract(each.ref_id)
     ]
@@ -120,11 +131,12 @@ def _look_at_lists(found: Evidence, seen: _Seen) -> None:
 
 
 def _look_at_pages(found: Evidence, seen: _Seen) -> Iterator[str]:
-    due = {user: due_entries(found, user) for user in found.landed}
+    due, damage = cache(partial(due_entries, found)), found.world.damage
     readings = (*found.history.readings, *found.history.readers.ids)
     for page in (page for pages in readings for page in pages):
         user, shown = page.user, {each["publisher_id"] for each in page.entries}
-        left = _left_out(page, due.get(user, ()))
+        is_headless = damage.is_headless(page.begun_ms - LAG_MS, page.ended_ms)
+        left = _left_out(page, due(user, is_headless))
         for publisher in sorted(shown | left.keys()):
             pair = user, publisher
             if is_excused(found, pair):
