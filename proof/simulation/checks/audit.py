@@ -98,10 +98,7 @@ def _is_excused(world: World, each: Found) -> bool:
 
 
 def _auditing(
-    world: World,
-    random: Random,
-    sleep: Callable[[float], None],
-    lags: Sequence[float] = LAGS,
+    world: World, random: Random, sleep: Callable[[float], None], lags: Sequence[float] = LAGS
 ) -> Audit:
     own = settings(
         retention_days=world.retention_days, longest_retention_days=world.longest_retention_days

@@ -80,10 +80,8 @@ def follows_are_counted(found: Evidence) -> Iterator[str]:
             pairs = [pair for pair in relations if pair[0] == each.user]
             asked = [follow_requests(found, pair) for pair in pairs]
             does = [surely(requests, *span, skew_ms=found.skew_ms) for requests in asked]
-            least, most = (
-                does.count(True) + min(off, 0),
-                len(does) - does.count(False) + max(off, 0),
-            )
+            least = does.count(True) + min(off, 0)
+            most = len(does) - does.count(False) + max(off, 0)
         if not max(least, 0) <= each.count <= max(most, 0):
             yield f"{each.user} is told to follow {each.count} publishers, not {least} to {most}."
 

@@ -6,6 +6,8 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
+# Reads lag for five seconds, and a container keeps a head for ten while the table throttles.
+KNOWN_MS = 15_000
 Pair = tuple[str, str]  # user, publisher
 
 
@@ -37,7 +39,7 @@ class Damage:
         """A complete repair that began at `begun_ms` has finished."""
         since, until = self.headless_ms
         if since < begun_ms and until == math.inf:
-            self.headless_ms = since, now_ms
+            self.headless_ms = since, now_ms + KNOWN_MS
         for pair, times in self._times.items():
             self._times[pair] = [
                 (begin, now_ms if begin < begun_ms and end == math.inf else end)

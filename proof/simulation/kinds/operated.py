@@ -50,11 +50,7 @@ def live(world: World) -> None:
     with tempfile.TemporaryDirectory() as folder, installed():
         world.run(
             partial(
-                play,
-                random=random,
-                promoting=promoting,
-                folder=Path(folder),
-                unfinished=unfinished,
+                play, random=random, promoting=promoting, folder=Path(folder), unfinished=unfinished
             )
         )
         world.run(

@@ -799,10 +799,7 @@ spoil_for(
         "The head counts 1 posts of p0, of": _channel(seq=number(1)),
         "is of a later version than the head": _channel(v=number(2**50)),
         "lies under another key than its mark": partial(
-            changed,
-            table=names.PUBLISHERS,
-            key={"publisher_id": HEAD},
-            channels=_under_another_key,
+            changed, table=names.PUBLISHERS, key={"publisher_id": HEAD}, channels=_under_another_key
         ),
         "and the head does not know it": partial(
             gone, table=names.PUBLISHERS, key={"publisher_id": HEAD}

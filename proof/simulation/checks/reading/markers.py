@@ -9,12 +9,7 @@ from operator import attrgetter
 from fanfold import times
 from fanfold.ids import split_sort_key
 from proof.simulation.checks.evidence import ROUNDING_MS, Evidence
-from proof.simulation.checks.reading.shown_publishers import (
-    LAG_MS,
-    due_entries,
-    is_excused,
-    is_hidden,
-)
+from proof.simulation.checks.reading.shown_publishers import due_entries, is_excused, is_hidden
 from proof.simulation.clients.readers import Marking, UnreadAnswer
 
 # An answer counts at most this many.
@@ -74,7 +69,7 @@ def _bounds(found: Evidence, unread: UnreadAnswer) -> tuple[int, int]:
         (each.asked for each in markings if each.asked and each.begun_ms <= unread.ended_ms),
         default="",
     )
-    is_headless = found.world.damage.is_headless(unread.begun_ms - LAG_MS, unread.ended_ms)
+    is_headless = found.world.damage.is_headless(unread.begun_ms, unread.ended_ms)
     hidden: dict[str, bool | None] = {}
 
     def is_out(publisher: str) -> bool | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
 from fanfold.ids import sort_key, split_sort_key
-from proof.simulation.checks.evidence import Evidence
+from proof.simulation.checks.evidence import Evidence, Landed
 from proof.simulation.clients.history import Page, Pair
 from proof.simulation.clients.reader_requests import TOO_MANY, is_overtaken
 from proof.simulation.clients.readers import FOLLOWING, MUTED
@@ -103,13 +103,13 @@ def due_entries(
     While the head is an old one (`is_headless`), those in channels need not.
     """
     own_ms = found.world.observer.landed_ms
-    landed = [
-        (each, own_ms.get((user, each.sort_key), math.inf) if is_headless else each.must_ms)
-        for each in found.landed.get(user, ())
-    ]
+
+    def due_ms(each: Landed) -> float:
+        return own_ms.get((user, each.sort_key), math.inf) if is_headless else each.must_ms
+
     return [
-        (each.sort_key, each.publisher, at_ms + LAG_MS)
-        for each, at_ms in landed
+        (each.sort_key, each.publisher, due_ms(each) + LAG_MS)
+        for each in found.landed.get(user, ())
         if (user, each.ref_id) not in found.world.damage.lost_entries
         and not found.history.tried_to_retract(each.ref_id)
     ]
@@ -135,8 +135,7 @@ def _look_at_pages(found: Evidence, seen: _Seen) -> Iterator[str]:
     readings = (*found.history.readings, *found.history.readers.ids)
     for page in (page for pages in readings for page in pages):
         user, shown = page.user, {each["publisher_id"] for each in page.entries}
-        is_headless = damage.is_headless(page.begun_ms - LAG_MS, page.ended_ms)
-        left = _left_out(page, due(user, is_headless))
+        left = _left_out(page, due(user, damage.is_headless(page.begun_ms, page.ended_ms)))
         for publisher in sorted(shown | left.keys()):
             pair = user, publisher
             if is_excused(found, pair):
