@@ -56,12 +56,10 @@ def _audit(world: World, random: Random) -> None:
     for _ in auditing.sample(random.randint(1, PAIRS), hours=HOURS):
         pass
     # What is in a channel may be overlooked while the head is an old one.
-    is_headless = world.damage.is_headless(begun_ms, world.clock.now_ms())
-    world.audited += [
-        each
-        for each in auditing.report.found
-        if not (is_headless and each.finding is Finding.OVERLOOKED)
-    ]
+    found = auditing.report.found
+    if world.damage.is_headless(begun_ms, world.clock.now_ms()):
+        found = [each for each in found if each.finding is not Finding.OVERLOOKED]
+    world.audited += found
 
 
 def an_audit_finds_nothing(found: Evidence) -> Iterator[str]:
