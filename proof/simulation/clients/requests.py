@@ -235,7 +235,7 @@ def note_listing(world: World, user: str, name: str, pages: list[_Page]) -> None
     if pages and pages[-1].next is None:
         found = frozenset(line["publisher_id"] for each in pages for line in each.lines)
         last = pages[-1]
-        listing = Listing(user, name, pages[0].begun_ms, last.ended_ms, found, last.count)
+        listing = Listing(user, name, pages[0].begun_ms, last.ended_ms, found, last.total)
         world.history.readers.listings.append(listing)
 
 
@@ -248,7 +248,7 @@ class _Page(NamedTuple):
     before: str | None  # the cursor of its request
     next: str | None
     is_short: bool  # it ends too early
-    count: int
+    total: int  # on all pages, as this one says
 
 
 def _page(user: str, page: _Page) -> Page:
@@ -282,8 +282,8 @@ def pages_of(
             return found
         lines, next_, ended_ms = page[name], page["next"], world.clock.now_ms()
         is_short = next_ is not None and len(lines) < limit
-        count = page.get("count", 0)
-        found.append(_Page(begun_ms, ended_ms, lines, query.get(place), next_, is_short, count))
+        total = page.get("count", 0)
+        found.append(_Page(begun_ms, ended_ms, lines, query.get(place), next_, is_short, total))
         if next_ is None:
             return found
         query[place] = next_
