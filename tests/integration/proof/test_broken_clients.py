@@ -49,7 +49,7 @@ def complaints(system: System, client: Path) -> list[str]:
             people.publish("ada")
         gateway.pump()
         assert all(map(people.is_delivered, people.record.posts.values()))
-        begun, page = time.time(), {"next": ""}
+        begun, page = time.time(), cast(Any, {"next": ""})
         while page["next"] is not None:
             page = people.api("bob").timeline.page(
                 limit=LIMIT, before=page["next"] or None, hydrate=False
