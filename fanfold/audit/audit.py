@@ -36,12 +36,12 @@ EXAMPLES = 100
 
 @dataclass(frozen=True)
 class Found:
-    """A finding, and whose: a post (of an entry, its sort key), its publisher and its reader."""
+    """A finding, and whose: a post (of an entry, its sort key), its reader and its publisher."""
 
     finding: Finding
     post: str
-    publisher_id: str
     user_id: str
+    publisher_id: str
 
 
 @dataclass
@@ -112,16 +112,12 @@ class Audit:
         """Audit one follower in each segment of the posts with the most segments."""
         found = self._posts(self._since(hours))
         posts = nlargest(count, found, key=lambda each: each.segments)
-        yield from self._all(pair for post in posts for pair in self._at(post, most=post.segments))
+        yield from self._all(pair for each in posts for pair in self._in_arcs(each, each.segments))
 
     def post(self, fanout: Fanout) -> Iterator[int]:
         """Audit all followers of one post."""
-        every = (
-            Pair(fanout, user_id)
-            for users in self.reads.followers(fanout.publisher_id)
-            for user_id in users
-        )
-        yield from self._all(every if self._claims(fanout) else ())
+        followers = self.reads.followers(fanout.publisher_id) if self._claims(fanout) else ()
+        yield from self._all(Pair(fanout, user_id) for user_id in followers)
 
     def reader(self, user_id: str) -> Iterator[int]:
         """Audit one reader: the newest posts of each follow, and the newest entries."""
@@ -152,7 +148,7 @@ class Audit:
                 break
         self.report.posts = max(self.report.posts, len(posts))
         for post in islice(cycle(posts), DRAWS * count):
-            yield from self._at(post)
+            yield from self._in_arcs(post)
 
     def _posts(self, since_ms: int) -> Iterator[Fanout]:
         """The posts since then in a random order, as the segments of the ledger are drawn."""
@@ -166,11 +162,9 @@ class Audit:
                     yield fanout
             self.report.posts_known = max(self.report.posts, known * segments // read)
 
-    def _at(self, post: Fanout, *, most: int = sampling.MOST_PLACES) -> Iterator[Pair]:
-        places = sampling.places(post.segments, self.chance, most=max(1, most))
-        for place in places:
-            arc = sampling.arc_around(place, len(places))
-            user_id = self.reads.follower_at(post.publisher_id, place, arc)
+    def _in_arcs(self, post: Fanout, most: int = sampling.MOST_PLACES) -> Iterator[Pair]:
+        for arc in sampling.arcs(post.segments, self.chance, most=max(1, most)):
+            user_id = self.reads.follower_in(arc, post.publisher_id)
             if user_id is not None:
                 yield Pair(post, user_id)
 
@@ -193,14 +187,13 @@ class Audit:
         floor_ms, now_ms = times.to_ms(self.reads.since), clock.now_ms()
         for row in filter(lambda row: row.is_active, rows):
             since_ms = max(row.changed_at, self.since_ms, floor_ms)
-            until_ms = since_ms + int(self.chance() * max(0, now_ms - since_ms))
-            since, until = times.to_text(since_ms), times.to_text(until_ms)
-            posts_of = partial(self.reads.posts_of, row.publisher_id, since)
+            until = times.to_text(since_ms + int(self.chance() * max(0, now_ms - since_ms)))
+            posts_of = partial(self.reads.posts_of, row.publisher_id, times.to_text(since_ms))
             ref_ids = posts_of(None, limit=NEWEST) if is_newest else posts_of(until)
             for ref_id in ref_ids or posts_of(None):
                 wanted.setdefault(ref_id, []).append(row.user_id)
         for ref_id, fanout in self.reads.fanouts_of(list(wanted)).items():
-            if self._claims(fanout) and times.to_ms(fanout.accepted_at) >= self.since_ms:
+            if times.to_ms(fanout.accepted_at) >= self.since_ms and self._claims(fanout):
                 yield from (Pair(fanout, user_id) for user_id in wanted[ref_id])
 
     def _claims(self, fanout: Fanout) -> bool:
@@ -222,10 +215,10 @@ class Audit:
             yield self.report.pairs - before
 
     def _look(self, pairs: Sequence[Pair]) -> None:
-        suspects = self.reads.suspects(pairs)
-        missed = {pair.subject for pair in suspects}
+        looks = self.reads.missed(pairs)
+        missed = {look.subject for look in looks}
         self.report.pairs += sum(pair.subject not in missed for pair in pairs)
-        for look in self.reads.looks(suspects, is_consistent=False) if suspects else ():
+        for look in looks:
             if rule.judged(look, updated_ms=self.updated_ms) is not None:
                 self.report.pairs += 1
                 self._first.setdefault(look.subject, (clock.monotonic(), look))
@@ -235,14 +228,12 @@ class Audit:
     def _examine_one_each(self, users: set[str]) -> None:
         """One of the newest entries of each of these readers."""
         self.report.readers += len(users)
-        timelines = [(user_id, self.reads.entries(user_id)) for user_id in sorted(users)]
-        self._examine(
-            [
-                (user_id, entries[int(self.chance() * len(entries))])
-                for user_id, entries in timelines
-                if entries
-            ]
-        )
+        drawn = [
+            (user_id, entries[int(self.chance() * len(entries))])
+            for user_id in sorted(users)
+            if (entries := self.reads.entries(user_id))
+        ]
+        self._examine(drawn)
 
     def _examine(self, entries: Sequence[tuple[str, Entry]]) -> None:
         self.report.entries += len(entries)
@@ -274,24 +265,21 @@ class Audit:
     def _look_again(self, first: Sequence[Look]) -> list[Pair]:
         """Count what both looks find; returns the pairs without an entry."""
         pairs = [Pair(look.fanout, look.row.user_id) for look in first]
+        before = {look.subject: look for look in first}
         missing = []
-        looks = zip(pairs, first, self.reads.looks(pairs, is_consistent=True), strict=True)
-        for pair, one, two in looks:
-            finding = rule.confirmed(one, two, updated_ms=self.updated_ms)
+        for look in self.reads.consistent.missed(pairs):
+            finding = rule.confirmed(before[look.subject], look, updated_ms=self.updated_ms)
             if finding is not None:
-                self._add(finding, *one.subject, one.fanout.publisher_id)
+                self.report.add(Found(finding, *look.subject, look.fanout.publisher_id))
             if finding is Finding.ENTRY_MISSING:
-                missing.append(pair)
+                missing.append(Pair(look.fanout, look.row.user_id))
         return missing
 
     def _examine_again(self, first: Sequence[tuple[float, str, Entry, Finding]]) -> None:
-        again = self.reads.shown([(user_id, entry) for _, user_id, entry, _ in first])
+        again = self.reads.consistent.shown([(user_id, entry) for _, user_id, entry, _ in first])
         for (*_, before), shown in zip(first, again, strict=True):
             if rule.wrong(shown, since=self.reads.since) is before:
-                self._add(before, *shown.subject, shown.entry.publisher_id)
-
-    def _add(self, finding: Finding, post: str, user_id: str, publisher_id: str) -> None:
-        self.report.add(Found(finding, post, publisher_id, user_id))
+                self.report.add(Found(before, *shown.subject, shown.entry.publisher_id))
 
     def _wait(self, since: Sequence[float], seconds: float) -> None:
         if since:

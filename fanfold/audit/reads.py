@@ -1,13 +1,14 @@
-"""What an audit reads: few rows eventually, and those that seem wrong consistently."""
+"""What an audit reads: eventually at first, and once more consistently what seems wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from fanfold import clock
 from fanfold.audit.rule import Look, Shown, owner_of
+from fanfold.audit.sampling import Arc
 from fanfold.aws import dynamodb
 from fanfold.aws.items import MAX_KEYS, Item, get_number, get_text, text
 from fanfold.channels import following
@@ -56,7 +57,13 @@ class Reads:
     """Raises `TryLater` where rows cannot be read; `stores` are those of a metered client."""
 
     stores: Stores
+    is_consistent: bool = False  # what is read by key
     _levels: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def consistent(self) -> Reads:
+        """The same, consistently: at twice the price."""
+        return replace(self, is_consistent=True)
 
     # Samples
 
@@ -88,22 +95,22 @@ class Reads:
         for page in dynamodb.pages(self.stores.client, TableName=table, **part):
             yield from page["Items"]
 
-    def followers(self, publisher_id: str) -> Iterator[list[str]]:
-        """All followers of a publisher, in parts."""
+    def followers(self, publisher_id: str) -> Iterator[str]:
+        """All followers of a publisher, read consistently."""
         level = self.stores.publishers.shards(publisher_id).level
         wanted = RingRead(level, ring.START, ring.END)
         for edges in self.stores.edges.edges(publisher_id, wanted):
-            yield list(map(ring.follower_of, edges))
+            yield from map(ring.follower_of, edges)
 
-    def follower_at(self, publisher_id: str, place: str, arc: tuple[str, str]) -> str | None:
-        """The first follower behind a position of the ring, at any level, in its arc.
+    def follower_in(self, arc: Arc, publisher_id: str) -> str | None:
+        """The first follower in an arc of the ring from its place on, at any level.
 
         Behind the last follower of the arc it is the first one, so that no arc is left out.
         """
         if publisher_id not in self._levels:
             shards = self.stores.publishers.shards(publisher_id, consistent=False)
             self._levels[publisher_id] = shards.level
-        for low, high in ((place, arc[1]), (arc[0], place)):
+        for low, high in ((arc.place, arc.high), (arc.low, arc.place)):
             wanted = RingRead(self._levels[publisher_id], low, high, low_water=1)
             while reads := list(iter(wanted.next_read, None)):
                 for read in reads:
@@ -123,21 +130,18 @@ class Reads:
         return list(map(_ref_id, entries))
 
     def fanouts_of(self, ref_ids: Collection[str]) -> dict[str, Fanout]:
-        """The ledger's rows of these posts, read eventually."""
+        """The ledger's rows of these posts."""
         keys = [{FANOUTS.partition_key: text(each)} for each in ref_ids]
-        found = self._get(self.stores.settings.fanouts_table, keys, is_consistent=False)
+        found = self._get(self.stores.settings.fanouts_table, keys)
         return {each.fanout_id: each for each in map(fanout_of, found)}
 
     def entries(self, user_id: str) -> list[Entry]:
         """The newest entries of a timeline, read eventually."""
-        answer = self.stores.client.query(
-            TableName=self.stores.settings.timelines_table,
-            KeyConditionExpression="user_id = :user AND sort_key > :since",
-            ExpressionAttributeValues={":user": text(user_id), ":since": text(self.since)},
-            ScanIndexForward=False,
-            Limit=ENTRIES,
+        request: Any = self.stores.entries.request(
+            user_id, Range(self.since), start=None, limit=ENTRIES, ScanIndexForward=False
         )
-        return list(map(_entry_of, answer["Items"]))
+        del request["ProjectionExpression"]  # which leaves the time to live out
+        return list(map(_entry_of, self.stores.client.query(**request)["Items"]))
 
     @property
     def since(self) -> str:
@@ -146,21 +150,15 @@ class Reads:
 
     # What must be there
 
-    def suspects(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """The pairs of which the entry, or its place in the reader's pages, is not found at once.
+    def missed(self, pairs: Sequence[Pair]) -> list[Look]:
+        """A look at each pair of which the entry, or its place in the reader's pages, is not there.
 
-        Read eventually: nearly all end here.
+        The entry is read first, and the rest only of those: nearly all pairs end before.
         """
-        there = self._there(pairs, is_consistent=False)
-        read = self._read_in_pages(pairs, is_consistent=False)
-        return [pair for pair in pairs if pair.subject not in there & read]
-
-    def looks(self, pairs: Sequence[Pair], *, is_consistent: bool) -> list[Look]:
-        """A look at each pair: the entry first, and then the rest, consistently."""
-        there = self._there(pairs, is_consistent=is_consistent)
+        there, left_out = self._there(pairs), self._left_out(pairs)
+        pairs = [pair for pair in pairs if pair.subject not in there - left_out]
         relations = {(pair.user_id, pair.fanout.publisher_id) for pair in pairs}
         rows = self._rows(relations)
-        read = self._read_in_pages(pairs, is_consistent=True)
         puts = self._puts(relations)
         posts = self._posts({pair.fanout.fanout_id for pair in pairs})
         now_ms = clock.now_ms()
@@ -168,7 +166,7 @@ class Reads:
             Look(
                 fanout=pair.fanout,
                 is_there=pair.subject in there,
-                is_read=pair.subject in read,
+                is_read=pair.subject not in left_out,
                 row=rows[pair.user_id, pair.fanout.publisher_id],
                 puts=puts.get((pair.user_id, pair.fanout.publisher_id), ()),
                 post=posts.get(pair.fanout.fanout_id),
@@ -177,40 +175,41 @@ class Reads:
             for pair in pairs
         ]
 
-    def _there(self, pairs: Sequence[Pair], *, is_consistent: bool) -> set[Subject]:
+    def _there(self, pairs: Sequence[Pair]) -> set[Subject]:
         wanted = {
             pair.subject: (owner_of(pair.fanout, pair.user_id), pair.fanout.sort_key)
             for pair in pairs
         }
-        keys = [_entry_key(*key) for key in sorted(set(wanted.values()))]
-        items = self._get(self.stores.settings.timelines_table, keys, is_consistent=is_consistent)
+        keys = [
+            {"user_id": text(owner), "sort_key": text(sort_key)}
+            for owner, sort_key in sorted(set(wanted.values()))
+        ]
+        items = self._get(self.stores.settings.timelines_table, keys)
         found = {(get_text(item, "user_id"), get_text(item, "sort_key")) for item in items}
         return {subject for subject, key in wanted.items() if key in found}
 
-    def _read_in_pages(self, pairs: Sequence[Pair], *, is_consistent: bool) -> set[Subject]:
-        """The pairs of which the reader's pages read the timeline that holds the entry."""
-        every = {pair.subject for pair in pairs}
+    def _left_out(self, pairs: Sequence[Pair]) -> set[Subject]:
+        """The pairs of which the reader's pages do not read the channel that holds the entry."""
         shared = [pair for pair in pairs if pair.fanout.by == CHANNEL]
         if not shared:
-            return every
-        head = self.stores.heads.get(is_consistent=is_consistent)
-        readers = self._readers({pair.user_id for pair in shared}, is_consistent=is_consistent)
+            return set()
+        head = self.stores.heads.get(is_consistent=self.is_consistent)
+        readers = self._readers({pair.user_id for pair in shared})
         since = self.since
-        left_out = {
+        return {
             pair.subject
             for pair in shared
             if pair.fanout.sort_key > since
             and _leaves_out(head, readers[pair.user_id], pair.fanout.publisher_id)
         }
-        return every - left_out
 
     # What must not be there
 
     def shown(self, entries: Sequence[tuple[str, Entry]]) -> list[Shown]:
-        """What is known of entries (user, entry), consistently: each reader's marks last."""
+        """What is known of entries (user, entry): each reader's marks last."""
         posts = self._posts({_ref_id(entry) for _, entry in entries})
         rows = self._rows({(user_id, entry.publisher_id) for user_id, entry in entries})
-        readers = self._readers({user_id for user_id, _ in entries}, is_consistent=True)
+        readers = self._readers({user_id for user_id, _ in entries})
         now_ms = clock.now_ms()
         return [
             Shown(
@@ -244,7 +243,7 @@ class Reads:
     def _puts(self, relations: Collection[tuple[str, str]]) -> dict[tuple[str, str], list[Any]]:
         """When the edges were put, in epoch seconds; None for one that does not say it."""
         levels = {
-            publisher: self.stores.publishers.shards(publisher).level
+            publisher: self.stores.publishers.shards(publisher, consistent=self.is_consistent).level
             for publisher in sorted({publisher for _, publisher in relations})
         }
         by_key = {}
@@ -264,18 +263,15 @@ class Reads:
         posts = map(post_of, self._get(self.stores.settings.posts_table, keys))
         return {post.ref_id: post for post in posts}
 
-    def _readers(self, users: Collection[str], *, is_consistent: bool) -> dict[str, Reader]:
+    def _readers(self, users: Collection[str]) -> dict[str, Reader]:
         keys = [{READERS.partition_key: text(user)} for user in sorted(users)]
-        table = self.stores.settings.readers_table
-        items = self._get(table, keys, is_consistent=is_consistent)
+        items = self._get(self.stores.settings.readers_table, keys)
         found = {get_text(item, "user_id"): reader_of(item) for item in items}
         return {user: found.get(user, Reader()) for user in users}
 
-    def _get(
-        self, table: str, keys: Sequence[Any], *, is_consistent: bool = True
-    ) -> Iterable[Item]:
+    def _get(self, table: str, keys: Sequence[Any]) -> Iterable[Item]:
         for start in range(0, len(keys), MAX_KEYS):
-            some = {"Keys": keys[start : start + MAX_KEYS], "ConsistentRead": is_consistent}
+            some = {"Keys": keys[start : start + MAX_KEYS], "ConsistentRead": self.is_consistent}
             yield from dynamodb.rows(self.stores.client, {table: some})[table]
 
 
@@ -286,10 +282,6 @@ def _leaves_out(head: Head, reader: Reader, publisher_id: str) -> bool:
 
 def _ref_id(entry: Entry) -> str:
     return split_sort_key(entry.sort_key)[1]
-
-
-def _entry_key(owner: str, sort_key: str) -> Item:
-    return {"user_id": text(owner), "sort_key": text(sort_key)}
 
 
 def _entry_of(item: Item) -> Entry:

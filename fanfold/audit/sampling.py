@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
 
 from fanfold.follows.ring import END, POSITION_DIGITS, RING_SIZE
 
@@ -32,31 +34,31 @@ def drawn(count: int, chance: Callable[[], float]) -> Iterator[int]:
         moved[pick] = moved.pop(left - 1, left - 1)
 
 
-def places(segments: int, chance: Callable[[], float], *, most: int = MOST_PLACES) -> list[str]:
-    """One random position in each of equal arcs of the ring: an arc a segment, at most `most`."""
-    arcs = min(most, max(1, segments))
-    found = ((arc + chance()) / arcs * RING_SIZE for arc in range(arcs))
-    return [f"{min(RING_SIZE - 1, int(place)):0{POSITION_DIGITS}x}" for place in found]
+class Arc(NamedTuple):
+    """A part of the ring [low, high), and a random position in it."""
+
+    low: str
+    place: str
+    high: str
 
 
-def arc_around(place: str, arcs: int) -> tuple[str, str]:
-    """The bounds of the arc in which a position lies, if the ring is cut into equal `arcs`."""
-    number = int(place, 16) * arcs // RING_SIZE
-    low, high = (f"{each * RING_SIZE // arcs:0{POSITION_DIGITS}x}" for each in (number, number + 1))
-    return low, END if number + 1 == arcs else high
+def arcs(segments: int, chance: Callable[[], float], *, most: int = MOST_PLACES) -> list[Arc]:
+    """The ring in equal arcs: as many as segments, at most `most`, at least one."""
+    count = min(most, max(1, segments))
+    cuts = [_position(arc / count) for arc in range(count)] + [END]
+    return [
+        Arc(low, _position((arc + chance()) / count), high)
+        for arc, (low, high) in enumerate(pairwise(cuts))
+    ]
 
 
-def chance_to_find(bad: int, of: int, sampled: int, *, share: float = 1.0) -> float:
-    """The chance that a sample of `sampled` among `of` finds one of the `bad`, each with `share`.
+def _position(share: float) -> str:
+    return f"{min(RING_SIZE - 1, int(share * RING_SIZE)):0{POSITION_DIGITS}x}"
 
-    For posts with a lost segment, `share` is that of the segments that were tried.
-    """
-    most = min(bad, sampled)
-    none = sum(
-        math.comb(bad, hit) * math.comb(of - bad, sampled - hit) * (1 - share) ** hit
-        for hit in range(max(0, sampled + bad - of), most + 1)
-    )
-    return 1 - none / math.comb(of, sampled)
+
+def chance_to_find(bad: int, of: int, sampled: int) -> float:
+    """The chance that a sample of `sampled` among `of` has one of the `bad`."""
+    return 1 - math.comb(of - bad, sampled) / math.comb(of, sampled)
 
 
 def most_missing(pairs: int) -> float:
@@ -65,8 +67,3 @@ def most_missing(pairs: int) -> float:
     At `SURENESS`; about 3 / `pairs`.
     """
     return 1.0 if pairs <= 0 else -math.expm1(math.log(1 - SURENESS) / pairs)
-
-
-def pairs_for(share: float) -> int:
-    """How many pairs find a loss of this share of all pairs, with `SURENESS`; 2,995 for 0.001."""
-    return math.ceil(math.log(1 - SURENESS) / math.log1p(-share))

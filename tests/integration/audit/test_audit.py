@@ -142,7 +142,7 @@ def test_an_unfollow_during_an_audit_shows_nobody_without_a_follow(sound: System
     user = USERS[0]
     client: Any = Interrupted(sound, tables, lambda: sound.unfollow(user))
     reads = Reads(Stores(client, sound.settings))
-    (shown,) = reads.shown([(user, entry) for entry in reads.entries(user)])
+    (shown,) = reads.consistent.shown([(user, entry) for entry in reads.entries(user)])
     assert shown.row.is_active or shown.is_hidden
 
 
@@ -199,6 +199,12 @@ def test_units_are_counted_and_held_at_the_rate(sound: System) -> None:
         pass
     assert meter.units > 20
     assert sound.clock.now - begun >= meter.units / 10 - 1
+
+
+def test_a_missing_entry_takes_seven_read_units_more(sound: System) -> None:
+    complete = audit("--post", POST, "--json").json["read_units"]
+    take(sound, USERS[0])
+    assert audit("--post", POST, "--json").json["read_units"] == complete + 7
 
 
 def test_posts_before_a_time_are_left_out(sound: System) -> None:
