@@ -17,7 +17,7 @@ from itertools import cycle, islice
 from fanfold import clock, times
 from fanfold.audit import rule, sampling
 from fanfold.audit.reads import Pair, Reads
-from fanfold.audit.rule import AGAIN_SECONDS, SETTLED_SECONDS, SLOW, Finding, Look
+from fanfold.audit.rule import AGAIN_SECONDS, SETTLED_SECONDS, SLOW, Finding, Look, Shown
 from fanfold.fanout.row import Fanout
 from fanfold.follows.relation import Follow
 from fanfold.timeline.entries import Entry
@@ -132,12 +132,12 @@ class Audit:
         self._finish()
         self.report.wanted += self.report.pairs - before
 
-    def _since(self, hours: float) -> int:
-        return max(self.since_ms, clock.now_ms() - round(hours * 3_600_000))
+    def _since(self, hours: float) -> float:
+        return max(self.since_ms, clock.now_ms() - hours * 3_600_000)
 
     # What is drawn
 
-    def _of_posts(self, count: int, since_ms: int) -> Iterator[Pair]:
+    def _of_posts(self, count: int, since_ms: float) -> Iterator[Pair]:
         """Followers of sampled posts: one in each arc of the ring, then again in other places."""
         posts: list[Fanout] = []
         places = 0
@@ -150,7 +150,7 @@ class Audit:
         for post in islice(cycle(posts), DRAWS * count):
             yield from self._in_arcs(post)
 
-    def _posts(self, since_ms: int) -> Iterator[Fanout]:
+    def _posts(self, since_ms: float) -> Iterator[Fanout]:
         """The posts since then in a random order, as the segments of the ledger are drawn."""
         table = self.reads.stores.settings.fanouts_table
         segments = sampling.scan_segments(self.reads.count(table))
@@ -238,7 +238,7 @@ class Audit:
     def _examine(self, entries: Sequence[tuple[str, Entry]]) -> None:
         self.report.entries += len(entries)
         for shown in self.reads.shown(entries) if entries else ():
-            finding = rule.wrong(shown, since=self.reads.since)
+            finding = self._wrong(shown)
             if finding is not None:
                 at = clock.monotonic()
                 self._shown.append((at, shown.row.user_id, shown.entry, finding))
@@ -278,8 +278,11 @@ class Audit:
     def _examine_again(self, first: Sequence[tuple[float, str, Entry, Finding]]) -> None:
         again = self.reads.consistent.shown([(user_id, entry) for _, user_id, entry, _ in first])
         for (*_, before), shown in zip(first, again, strict=True):
-            if rule.wrong(shown, since=self.reads.since) is before:
+            if self._wrong(shown) is before:
                 self.report.add(Found(before, *shown.subject, shown.entry.publisher_id))
+
+    def _wrong(self, shown: Shown) -> Finding | None:
+        return rule.wrong(shown, since=max(self.reads.since, times.to_text(self.since_ms)))
 
     def _wait(self, since: Sequence[float], seconds: float) -> None:
         if since:

@@ -1,7 +1,6 @@
 """`fanfold audit`: check that readers have the posts that they are owed."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -31,7 +30,6 @@ from fanfold_cli.terminal import (
 )
 from fanfold_cli.usage import WrongUsage
 
-HOURS = 24.0
 # The exit code of an audit that has read less than it was to read.
 NOT_ENOUGH = 2
 
@@ -39,17 +37,11 @@ NOT_ENOUGH = 2
 def audit(
     sample: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            max=1_000_000,
-            help="Check this many pairs of a post and a reader; 3,000 cost about $0.001.",
-        ),
+        typer.Option(min=1, max=1_000_000, help="Check this many pairs of a post and a reader."),
     ] = None,
     largest: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=1_000, help="Check each segment of this many posts with most followers."
-        ),
+        typer.Option(min=1, max=1_000, help="Check each segment of so many of the largest posts."),
     ] = None,
     post: Annotated[
         str | None, typer.Option(metavar="REF_ID", help="Check every follower of one post.")
@@ -58,7 +50,7 @@ def audit(
         str | None,
         typer.Option(metavar="USER", help="Check one reader: each follow's newest posts."),
     ] = None,
-    hours: Annotated[float, typer.Option(min=0, help="Sample posts of the last hours.")] = HOURS,
+    hours: Annotated[float, typer.Option(min=0, help="Sample posts of the last hours.")] = 24.0,
     since: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Leave out posts before this time, as after a restore."),
@@ -83,9 +75,10 @@ def audit(
         raise WrongUsage("Choose what to audit: --sample N, --largest N, --post or --reader.")
     if repair and post is None:
         raise WrongUsage("--repair needs --post.")
-    for given in filter(None, (post, reader)):
-        checked_id(given)
-    since_ms = _ms_of(since) if since else 0
+    for given in (post, reader):
+        if given is not None:
+            checked_id(given)
+    since_ms = _ms_of(since) if since is not None else 0
     deployment = (Deployment.to_change if repair else Deployment.choose)(stack, home)
     meter = Meter(rate)
     with failing_with("The settings of the stage cannot be read"):
@@ -94,11 +87,9 @@ def audit(
     auditing = Audit(
         Reads(metered), clock.chance, since_ms=since_ms, updated_ms=deployment.updated_ms
     )
-    fanout = None
-    if post is not None:
-        fanout = _fanout(stores, post)
+    fanout = None if post is None else _fanout(stores, post)
     if repair:
-        auditing = replace(auditing, repair=_repair(deployment, stores).write)
+        auditing.repair = _repair(deployment, stores).write
     failure = ""
     with interrupted_with("run it again; an audit changes nothing but what it repairs."):
         try:

@@ -65,7 +65,14 @@ def found(ran: Ran) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    "scope", [("--sample", "200"), ("--largest", "3"), ("--post", POST), ("--reader", USERS[0])]
+    "scope",
+    [
+        ("--sample", "200"),
+        ("--sample", "200", "--hours", "inf"),
+        ("--largest", "3"),
+        ("--post", POST),
+        ("--reader", USERS[0]),
+    ],
 )
 @pytest.mark.usefixtures("sound")
 def test_a_sound_stage_has_no_finding(scope: tuple[str, ...]) -> None:
@@ -155,6 +162,23 @@ def test_a_post_that_was_retracted_or_unfollowed_is_missed_by_nobody(sound: Syst
     assert ran.exit_code == 2, "nothing could be claimed"
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "Choose what to audit"),
+        (("--sample", "5", "--post", POST), "Choose what to audit"),
+        (("--sample", "5", "--repair"), "--repair needs --post"),
+        (("--post", ""), "'' is not a valid id"),
+        (("--reader", ""), "'' is not a valid id"),
+        (("--sample", "5", "--since", ""), "'--since' is neither a time"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused(options: tuple[str, ...], said: str) -> None:
+    ran = audit(*options)
+    assert ran.exit_code
+    assert said in ran.said
+
+
 def test_a_post_that_is_still_delivered_is_refused_with_what_to_do(system: System) -> None:
     system.follow("bob")
     system.publish()
@@ -213,6 +237,15 @@ def test_posts_before_a_time_are_left_out(sound: System) -> None:
     later = times.to_text(clock.now_ms())
     ran = audit("--sample", "20", "--since", later, "--json")
     assert (ran.exit_code, found(ran)) == (2, {})
+
+
+def test_entries_before_a_time_are_left_out_as_their_posts_are(sound: System) -> None:
+    key = {"ref_id": text(POST)}
+    sound.dynamodb.delete_item(TableName=names.POSTS.name, Key=key)
+    sound.clock.advance(60)
+    assert found(audit("--reader", USERS[0], "--json")) == {"post_missing": 1}
+    later = times.to_text(clock.now_ms())
+    assert not found(audit("--reader", USERS[0], "--since", later, "--json"))
 
 
 def test_a_post_in_a_channel_is_found_missing_there_and_overlooked(sound: System) -> None:
