@@ -94,6 +94,12 @@ class Audit:
     _first: dict[tuple[str, str], tuple[float, Look]] = field(default_factory=dict)
     _shown: list[tuple[float, str, Entry, Finding]] = field(default_factory=list)
 
+    def units(self, count: int) -> float:
+        """About the read units of a sample, if nothing is missing."""
+        settings = self.reads.stores.settings
+        readers = max(1, self.reads.count(settings.readers_table))
+        return sampling.units_of_sample(count, self.reads.count(settings.following_table) / readers)
+
     def sample(self, count: int, *, hours: float) -> Iterator[int]:
         """Audit `count` pairs; yields how many more are done.
 

@@ -56,6 +56,18 @@ def _position(share: float) -> str:
     return f"{min(RING_SIZE - 1, int(share * RING_SIZE)):0{POSITION_DIGITS}x}"
 
 
+def units_of_post(followers: int) -> float:
+    """Read units of an audit of a post: an entry, and 120 bytes of an edge, consistently."""
+    return followers * (0.5 + 120 / 4096)
+
+
+def units_of_sample(pairs: int, follows: float) -> float:
+    """About the read units of a sample of readers with so many `follows` each."""
+    # One half: an edge and an entry. The other half: a page of an outbox, a row of the ledger, an
+    # entry, and of each reader a page of entries, a post, a row, and the marks.
+    return pairs / 2 * (2 * 0.5 + 3 * 0.5 + 5 * 0.5 / max(1.0, follows))
+
+
 def chance_to_find(bad: int, of: int, sampled: int) -> float:
     """The chance that a sample of `sampled` among `of` has one of the `bad`."""
     return 1 - math.comb(of - bad, sampled) / math.comb(of, sampled)

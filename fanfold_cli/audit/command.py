@@ -7,12 +7,13 @@ import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import clock, names, times
+from fanfold.audit import sampling
 from fanfold.audit.audit import Audit
 from fanfold.audit.meter import DEFAULT_RATE, Meter, Metered
 from fanfold.audit.reads import Reads
 from fanfold.audit.repair import Repair
 from fanfold.errors import BadInput, FanfoldError
-from fanfold.fanout.row import COMPLETE, Fanout
+from fanfold.fanout.row import CHANNEL, COMPLETE, Fanout
 from fanfold.fanout.transport.boto3_transport import Boto3Transport
 from fanfold.stores import Stores
 from fanfold_cli.audit import report as reports
@@ -94,12 +95,15 @@ def audit(
     with interrupted_with("run it again; an audit changes nothing but what it repairs."):
         try:
             if fanout is not None:
-                _go_through("followers", fanout.followers, auditing.post(fanout))
+                followers = fanout.followers if fanout.by == CHANNEL else fanout.delivered
+                reports.say_forecast(sampling.units_of_post(followers))
+                _go_through("followers", followers, auditing.post(fanout))
             if reader is not None:
                 _go_through("follows", None, auditing.reader(reader))
             if largest is not None:
                 _go_through("pairs", None, auditing.largest(largest, hours=hours))
             if sample is not None:
+                reports.say_forecast(auditing.units(sample))
                 _go_through("pairs", sample, auditing.sample(sample, hours=hours))
         except (FanfoldError, ClientError, BotoCoreError) as error:
             failure = str(error)

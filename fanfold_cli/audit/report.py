@@ -40,6 +40,10 @@ def bound(report: Report) -> float | None:
     return None if report.findings else sampling.most_missing(report.pairs)
 
 
+def say_forecast(units: float) -> None:
+    say(f"This reads about {_priced(units)}, if nothing is missing.")
+
+
 def show(report: Report, units: float, *, repair: bool, post: str | None) -> None:
     if report.found:
         _show_findings(report)
@@ -58,8 +62,7 @@ def show(report: Report, units: float, *, repair: bool, post: str | None) -> Non
             each.post for each in report.found if each.finding is Finding.ENTRY_MISSING
         )
         say(f"`fanfold audit --post {ref_id} --repair` writes what is missing of a post.")
-    price = dollars(PRICES.dynamodb(reads=units))
-    read = f"Read {units:,.0f} units, {price}."
+    read = f"Read {_priced(units)}."
     pairs = counted(report.pairs, "pair")
     if report.findings:
         print_result(f"{counted(report.findings, 'finding')} in {pairs}. {read}")
@@ -71,6 +74,10 @@ def show(report: Report, units: float, *, repair: bool, post: str | None) -> Non
             f"Nothing is missing. 95 %: fewer than 3/{report.pairs:,} of pairs are missing "
             f"({share:.2g}). {read}"
         )
+
+
+def _priced(units: float) -> str:
+    return f"{units:,.0f} units, {dollars(PRICES.dynamodb(reads=units))}"
 
 
 def say_not_enough(report: Report, failure: str) -> None:
