@@ -21,6 +21,7 @@ from botocore.exceptions import ClientError
 from fanfold import clock, names
 from fanfold.doctor.findings import Report
 from fanfold_cli import aws, kept_file
+from fanfold_cli.audit import command as audit
 from fanfold_cli.commands import doctor, fanout, pause
 from fanfold_cli.deliveries import fanouts
 from fanfold_cli.dlq import dropping, letters, move_tasks, redriving
@@ -28,7 +29,7 @@ from fanfold_cli.follows import doctor_report, seeding
 from fanfold_cli.stack import Deployment, place_of
 from fanfold_cli.terminal import ExpectedError
 from proof.simulation.clients.spans import Span
-from proof.simulation.world.aws_clients import BotoClient, running
+from proof.simulation.world.aws_clients import BotoClient, UnthreadedTransport, running
 from proof.simulation.world.lambdas import dlq_url, queue_url, settings
 from proof.simulation.world.scheduler import Crash, Patch, patched
 from proof.simulation.world.world import World
@@ -230,9 +231,10 @@ def installed() -> Iterator[None]:
         *((module, "ThreadPoolExecutor", InTurn) for module in (doctor, seeding)),
         *(
             (module, "progress_bar", no_progress_bar)
-            for module in (doctor, fanout, dropping, letters, redriving, seeding)
+            for module in (audit, doctor, fanout, dropping, letters, redriving, seeding)
         ),
         *((module, "waiting_for", lambda _what: nullcontext()) for module in (fanout, pause)),
+        (audit, "Boto3Transport", UnthreadedTransport),
         (typer, "echo", lambda text="", **_: running.world.note("says", text)),
         # Instead of drawing the report as a table, keep it for the checks.
         (doctor_report, "show", _keep),

@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 from unittest.mock import patch
 
@@ -35,6 +36,7 @@ from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
 from fanfold.timeline import marks, post_cache, visibility
 from fanfold.timeline.page_reads import Shown
+from fanfold_cli.audit import command as audit_command
 from proof.model.clock import START_MS
 from proof.simulation.checks import (
     alarms,
@@ -61,6 +63,7 @@ from proof.simulation.observed.cloudwatch import Watch
 from proof.simulation.oracle.follows import RowChange
 from proof.simulation.oracle.liveness import Liveness
 from proof.simulation.stage import stores
+from proof.simulation.world import commands
 from proof.simulation.world.aws_clients import BotoClient
 from proof.simulation.world.lambdas import dlq_url, installed, queue_url
 from proof.simulation.world.world import World
@@ -1207,6 +1210,33 @@ def test_every_spoiling_is_noticed_and_every_sentence_is_said() -> None:
         if not any(re.search(pattern, line) for line in said)
     ]
     assert not unsaid, "Spoil a world so that each of these is said."
+
+
+@pytest.mark.parametrize("lose", [a_missing_entry, a_lost_segment, a_wrong_complete])
+def test_an_audit_with_repair_makes_a_world_sound_that_has_lost_entries(lose: Spoil) -> None:
+    world = settled()
+    before = world.rows(names.TIMELINES)
+    lose(world)
+    lost = len(before) - len(world.rows(names.TIMELINES))
+    assert lost
+    puts = world.observer.puts
+    codes: list[int | None] = []
+
+    def run(*, repair: bool) -> None:
+        command = partial(audit_command.audit, post=POST, repair=repair, as_json=True)
+        codes.append(commands.run(world, Random(0), command))
+
+    with commands.installed():
+        for repair in (False, True, False):
+            world.go_on(partial(run, repair=repair))
+    assert codes == [1, 0, 0]
+    assert world.rows(names.TIMELINES) == before
+    assert world.observer.puts == puts + lost
+    assert world.row(names.FANOUTS, keyed({"fanout_id": POST}))["repaired"] == number(lost)
+    # What the loss and its repair took is not in proportion to the posts.
+    paid = (work.writes_are_in_proportion, work.stragglers_have_nobody_written_again)
+    others = [check for check in CHECKS.values() if check not in paid]
+    assert judge.violations(world, others) == []
 
 
 def test_every_check_has_a_spoiling() -> None:
