@@ -132,7 +132,7 @@ class Queue(NamedTuple):
 
     @property
     def lane(self) -> str:
-        """The value of the dimension `LANE`, for the queues whose workers deliver."""
+        """Its name for people, and in the dimension `LANE` of metrics."""
         return self.name.lower()
 
     @property

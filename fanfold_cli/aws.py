@@ -9,10 +9,11 @@ from typing import Any
 import boto3
 import botocore.session
 from botocore.config import Config
-from botocore.exceptions import ProfileNotFound
+from botocore.exceptions import BotoCoreError, ClientError, ProfileNotFound
 from botocore.utils import JSONFileCache
 
 import fanfold.aws.boto  # noqa: F401 - makes lost connections count as transient
+from fanfold.errors import FanfoldError
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.terminal import ExpectedError, failing_with
 
@@ -28,6 +29,10 @@ READ_SECONDS = 65
 CONFIG = Config(connect_timeout=5, max_pool_connections=32)
 # Calls over loopback must not go to a proxy that the environment names.
 LOCAL_CONFIG = CONFIG.merge(Config(proxies={}))
+
+
+# How a call of AWS, of the product or of a command may fail.
+EXPECTED = (ClientError, BotoCoreError, FanfoldError, ExpectedError)
 
 
 @dataclass(frozen=True)
@@ -143,19 +148,26 @@ def _local_session() -> boto3.Session:
     return _let_tell(boto3.Session(botocore_session=own))
 
 
-def local_environment(endpoint: LocalEndpoint) -> dict[str, str]:
-    """Environment variables for programs that use the engine and must not reach a real account."""
+def environment_without_aws() -> dict[str, str]:
+    """The environment of this process, without any way to a real account."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return {
         **kept,
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+def local_environment(endpoint: LocalEndpoint) -> dict[str, str]:
+    """Environment variables for programs that use the engine and must not reach a real account."""
+    return {
+        **environment_without_aws(),
         "AWS_ENDPOINT_URL": endpoint.url,
         "AWS_ACCESS_KEY_ID": endpoint.access_key,
         "AWS_SECRET_ACCESS_KEY": LOCAL_SECRET,
         "AWS_REGION": LOCAL_REGION,
         "AWS_DEFAULT_REGION": LOCAL_REGION,
-        "AWS_CONFIG_FILE": os.devnull,
-        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-        "AWS_EC2_METADATA_DISABLED": "true",
         "NO_PROXY": "127.0.0.1,localhost",
         "no_proxy": "127.0.0.1,localhost",
     }

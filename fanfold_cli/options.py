@@ -9,6 +9,15 @@ from fanfold.ids import check_id
 from fanfold_cli.local.home import HOME_VARIABLE
 from fanfold_cli.terminal import WrongValue
 
+
+def checked_id(given: str) -> str:
+    """Return an id that the user typed; raises `WrongValue` that quotes an invalid one."""
+    try:
+        return check_id(given, field=given)
+    except BadInput as error:
+        raise WrongValue(error.sentence) from None
+
+
 # Help texts are markup, so a literal bracket needs a backslash.
 HomeOption = Annotated[
     # A string, because `Path("")` would be the working directory.
@@ -46,13 +55,10 @@ PortOption = Annotated[
         help=r"Loopback port of the page. \[default: a free one]",
     ),
 ]
-RefId = Annotated[str, typer.Argument(metavar="REF_ID", help="The ref_id of the post.")]
+RefId = Annotated[
+    str, typer.Argument(metavar="REF_ID", help="The ref_id of the post.", callback=checked_id)
+]
+Publisher = Annotated[
+    str, typer.Argument(metavar="PUBLISHER", help="Id of the publisher.", callback=checked_id)
+]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
-
-
-def checked_id(given: str) -> str:
-    """Return an id that the user typed; raises `WrongValue` that quotes an invalid one."""
-    try:
-        return check_id(given, field=given)
-    except BadInput as error:
-        raise WrongValue(error.sentence) from None

@@ -174,7 +174,7 @@ class Deployment:
         )["EventSourceMappings"]
         if len(found) != 1:
             raise ExpectedError(
-                f"The queue {queue.name.lower()} has {len(found)} event source mappings instead of "
+                f"The queue {queue.lane} has {len(found)} event source mappings instead of "
                 "one: deploy the stack again."
             )
         return found[0]

@@ -3,7 +3,7 @@
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
@@ -159,14 +159,44 @@ def _keep_words_whole(table: "Table", width: int) -> bool:
     return True
 
 
-def number_table(*columns: str) -> "Table":
+def number_table(columns: Sequence[str], rows: Iterable[Iterable[str]]) -> "Table":
     """A table that never cuts numbers."""
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in columns:
         table.add_column(column, justify="left" if column == "lane" else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
     return table
+
+
+def text_table(
+    columns: Sequence[str],
+    rows: Iterable[Iterable[object]],
+    *,
+    folded: Collection[str] = (),
+    title: str = "",
+) -> "Table":
+    """A table whose `folded` columns, such as ids, may be broken anywhere."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title) if title else None, title_justify="left")
+    for column in columns:
+        table.add_column(column, overflow="fold" if column in folded else "ellipsis")
+    for row in rows:
+        # `Text`, because brackets in a string would be markup.
+        table.add_row(*(Text(str(each)) for each in row))
+    return table
+
+
+def print_examples(columns: Sequence[str], rows: Collection[Iterable[object]], found: int) -> None:
+    """Print a table of examples, if there are any, and of how many `found` they are the first."""
+    if rows:
+        print_result(text_table(columns, rows, folded=columns))
+        if found > len(rows):
+            say(f"The first {len(rows):,} of {found:,} are listed.")
 
 
 def print_values(values: Mapping[str, object]) -> None:
@@ -196,14 +226,15 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def duration(seconds: float) -> str:
-    """Such as `6.6 s`, `5 min 0 s`, `1 h 3 min`."""
-    if round(seconds, 1) < 10:
+    """The largest unit and the next: `3 d 4 h`, `5 min 0 s`; below 10 s, tenths of a float."""
+    if isinstance(seconds, float) and round(seconds, 1) < 10:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if not minutes:
-        return f"{rest} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+    rest, parts = round(seconds), list[str]()
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        count, rest = divmod(rest, size)
+        if count or parts or unit == "s":
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2])
 
 
 def dollars(amount: float) -> str:

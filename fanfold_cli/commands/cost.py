@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -32,9 +32,6 @@ from fanfold_cli.terminal import (
     print_json,
     print_result,
 )
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 # A few followers, one segment, the largest follow graph of our tests, and a celebrity.
 FOLLOWERS = (100, 1_000, 220_000, 10_000_000)
@@ -125,10 +122,10 @@ def cost(
         print_json(content)
         return
     print_result(f"The write capacity is {write_units:,} units a second; an entry takes one.\n")
-    print_result(_lanes(lanes))
+    _print_lanes(lanes)
     _print_notes(_calculation(budget, concurrency))
     print_result("")
-    print_result(_publishes(publishes))
+    _print_publishes(publishes)
     _print_notes(_assumptions(transport, memory_mb))
     print_result(f"\n{_in_a_sentence(follow, budget)}")
     if channel_use:
@@ -147,12 +144,12 @@ def _print_notes(notes: Iterator[str]) -> None:
     print_result("\n" + "\n".join(f"* {note}" for note in notes))
 
 
-def _lanes(lanes: dict[str, LaneBudget]) -> "Table":
-    table = number_table("lane", "share", "workers", "entries/s of each")
+def _print_lanes(lanes: dict[str, LaneBudget]) -> None:
+    rows = []
     for name, lane in lanes.items():
         share = "the rest" if lane.percent == 100 else f"{lane.percent} %"
-        table.add_row(name, share, f"{lane.max_concurrency}", f"{lane.worker_rate:,}")
-    return table
+        rows.append((name, share, f"{lane.max_concurrency}", f"{lane.worker_rate:,}"))
+    print_result(number_table(("lane", "share", "workers", "entries/s of each"), rows))
 
 
 def _calculation(budget: Budget, concurrency: int | None) -> Iterator[str]:
@@ -213,12 +210,10 @@ def _executions(budget: Budget, most: Budget, concurrency: int | None) -> str:
     )
 
 
-def _publishes(publishes: list[Publish]) -> "Table":
-    table = number_table(
-        "followers", "lane", "segments", "write units", "duration", "DynamoDB", "Lambda"
-    )
-    for publish in publishes:
-        table.add_row(
+def _print_publishes(publishes: list[Publish]) -> None:
+    columns = ("followers", "lane", "segments", "write units", "duration", "DynamoDB", "Lambda")
+    rows = (
+        (
             f"{publish.followers:,}",
             publish.lane,
             f"{publish.segments:,}",
@@ -227,7 +222,9 @@ def _publishes(publishes: list[Publish]) -> "Table":
             dollars(publish.dynamodb_dollars),
             dollars(publish.lambda_dollars),
         )
-    return table
+        for publish in publishes
+    )
+    print_result(number_table(columns, rows))
 
 
 def _in_a_sentence(follow: FirstFollow, budget: Budget) -> str:

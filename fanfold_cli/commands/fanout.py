@@ -1,7 +1,6 @@
 """`fanfold fanout`: show, watch, list, resend or abandon the deliveries in the ledger."""
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Annotated
 
@@ -9,10 +8,10 @@ import typer
 
 from fanfold import clock
 from fanfold.errors import TryLater, Unsent
-from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import CHANNEL, COMPLETE, ENDED, EXPIRED, STALLED, Fanout
 from fanfold.fanout.status import status_of
 from fanfold_cli.deliveries import fanouts, pauses
+from fanfold_cli.deliveries.watch import until_ended
 from fanfold_cli.options import HomeOption, JsonOption, RefId, StackOption, YesOption, checked_id
 from fanfold_cli.progress import progress_bar, waiting_for
 from fanfold_cli.stack import Deployment
@@ -32,7 +31,6 @@ from fanfold_cli.usage import WrongUsage
 
 # Longer than the largest fan-out takes; one without progress becomes stalled sooner.
 PATIENCE_SECONDS = 3600.0
-POLL_SECONDS = 0.5
 
 LIMIT = 100
 
@@ -50,9 +48,8 @@ def show(
     ref_id: RefId, stack: StackOption = None, home: HomeOption = None, as_json: JsonOption = False
 ) -> None:
     """Show the state of a delivery; exit code 1 if the post is unknown."""
-    checked_id(ref_id)
     ledger = Deployment.choose(stack, home).stores().ledger
-    _print(_row(ledger, ref_id), as_json=as_json)
+    _print(fanouts.row_of(ledger, ref_id), as_json=as_json)
 
 
 @app.command()
@@ -66,9 +63,10 @@ def watch(
     as_json: JsonOption = False,
 ) -> None:
     """Watch a delivery until it ends; exit code 1 if it does not complete in time."""
-    checked_id(ref_id)
     ledger = Deployment.choose(stack, home).stores().ledger
-    row = _follow(lambda: _row(ledger, ref_id), timeout=timeout)
+    row = until_ended(
+        lambda: fanouts.row_of(ledger, ref_id), lambda row: asdict(status_of(row)), seconds=timeout
+    )
     _print(row, as_json=as_json)
     status = status_of(row)
     if status.state == COMPLETE:
@@ -211,7 +209,7 @@ def _known(deployment: Deployment, ref_ids: Iterable[str]) -> tuple[dict[str, Fa
     known = {ref_id: row for ref_id, row in rows.items() if row is not None}
     missing = [ref_id for ref_id in given if ref_id not in known]
     if missing and not known:
-        raise ExpectedError(_unknown(missing))
+        raise ExpectedError(fanouts.unknown(missing))
     return known, missing
 
 
@@ -223,41 +221,8 @@ def _say_which_ended(rows: Iterable[Fanout]) -> None:
 
 def _end(missing: list[str]) -> None:
     if missing:
-        say(_unknown(missing))
+        say(fanouts.unknown(missing))
         raise typer.Exit(1)
-
-
-def _follow(read: Callable[[], Fanout], *, timeout: float) -> Fanout:
-    """Show a progress bar until the delivery ends or stalls, or the time is up."""
-    end = time.monotonic() + timeout
-    status = status_of(row := read())
-    with progress_bar("Delivering", total=status.followers_estimated, unit="entries") as bar:
-        while True:
-            # The total is an estimate until the delivery is complete.
-            is_complete = status.state == COMPLETE
-            total = status.delivered if is_complete else status.followers_estimated
-            bar.reach(status.delivered, total=total)
-            has_ended = status.state in ENDED or status.state == STALLED
-            if has_ended or time.monotonic() >= end:
-                return row
-            time.sleep(min(POLL_SECONDS, max(0.0, end - time.monotonic())))
-            status = status_of(row := read())
-
-
-def _row(ledger: Ledger, ref_id: str) -> Fanout:
-    with failing_with("The ledger cannot be read"):
-        found = ledger.get(ref_id)
-    if found is None:
-        raise ExpectedError(_unknown([ref_id]))
-    return found
-
-
-def _unknown(ref_ids: list[str]) -> str:
-    named = ", ".join(f"'{each}'" for each in ref_ids)
-    return (
-        f"The ledger knows no fan-out {named}: no post with this ref_id was accepted, or its "
-        "row has expired."
-    )
 
 
 def _print(row: Fanout, *, as_json: bool) -> None:

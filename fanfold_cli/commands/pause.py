@@ -12,7 +12,7 @@ from fanfold import clock, names, times
 from fanfold.aws.event_sources import DISABLED, ENABLED
 from fanfold_cli.deliveries import pauses
 from fanfold_cli.deliveries.pauses import Pause
-from fanfold_cli.deliveries.switching import Switching, name_of, tagging, word_for
+from fanfold_cli.deliveries.switching import Switching, tagging, word_for
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
@@ -38,13 +38,7 @@ class Lane(StrEnum):
     PUBLISH = "publish"
 
 
-LANES = {
-    Lane.EXPRESS: (names.EXPRESS,),
-    Lane.BULK: (names.BULK,),
-    # PLAN delivers to few followers by itself, and sends the rest to the two lanes.
-    Lane.PUBLISH: (names.PUBLISH,),
-    Lane.ALL: names.PAUSABLE,
-}
+LANES = {Lane.ALL: names.PAUSABLE, **{Lane(each.lane): (each,) for each in names.PAUSABLE}}
 
 LaneOption = Annotated[
     Lane,
@@ -102,7 +96,7 @@ def pause(
     _print(switching, as_json=as_json)
     for queue, found in switching.noted.items():
         for earlier in found if queue not in over else ():
-            say(f"{name_of(queue)} was paused already {earlier.told(now_ms)}.")
+            say(f"{queue.lane} was paused already {earlier.told(now_ms)}.")
 
 
 def resume(
@@ -118,7 +112,7 @@ def resume(
     def forget() -> None:
         for queue, found in switching.noted.items():
             for later in pauses.forget(switching.sqs, switching.url(queue), found):
-                say(f"{name_of(queue)} was paused meanwhile {later.told(clock.now_ms())}.")
+                say(f"{queue.lane} was paused meanwhile {later.told(clock.now_ms())}.")
 
     _switch(switching, lane, ended=forget)
     _print(switching, as_json=as_json)
@@ -140,8 +134,8 @@ def _agreed(deployment: Deployment, lane: Lane, *, yes: bool) -> Switching:
             f"{doubt} If a table is being restored, posts that are delivered now miss followers, "
             "and nothing records which."
         )
-        names_of = ", ".join(map(name_of, paused))
-        ask(f"Resume {names_of} anyway?", place=deployment.place, yes=yes)
+        lanes = ", ".join(queue.lane for queue in paused)
+        ask(f"Resume {lanes} anyway?", place=deployment.place, yes=yes)
         if yes:
             return switching
         shown, switching = paused, _read(deployment, lane, ENABLED)
@@ -182,15 +176,15 @@ def _switch(
 def _told(switching: Switching, queue: names.Queue) -> str:
     state = word_for(switching.states[queue])
     if switching.runs(queue):
-        return f"{name_of(queue)} is {state}."
-    return f"{name_of(queue)} is {state}{pauses.told(switching.noted[queue], clock.now_ms())}."
+        return f"{queue.lane} is {state}."
+    return f"{queue.lane} is {state}{pauses.told(switching.noted[queue], clock.now_ms())}."
 
 
 def _show(switching: Switching, *, as_json: bool) -> None:
     if as_json:
         notes = {queue: list(map(asdict, found)) for queue, found in switching.paused().items()}
         lanes = [
-            {"lane": name_of(queue), "state": state, "pauses": notes.get(queue, [])}
+            {"lane": queue.lane, "state": state, "pauses": notes.get(queue, [])}
             for queue, state in switching.states.items()
         ]
         print_json({"lanes": lanes})

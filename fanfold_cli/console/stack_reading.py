@@ -1,28 +1,30 @@
-"""Reads a stack for the console: ledger, queues, a sample of entries, and what that costs."""
+"""Reads what only the console shows: single fan-outs, a sample of entries, and what that costs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Final
 
-from fanfold import names
+from fanfold import clock, names
 from fanfold.aws import dynamodb
 from fanfold.aws.items import get_text, text
 from fanfold.fanout.row import Fanout
 from fanfold.fanout.segment_size import segment_range
 from fanfold.follows import ring
 from fanfold.follows.ring_reader import RingRead
-from fanfold_cli.console.views import CELLS, Depth
+from fanfold_cli.console.views import CELLS
 from fanfold_cli.cost.prices import (
     DOLLARS_PER_MILLION_API_REQUESTS,
     DOLLARS_PER_MILLION_SQS_REQUESTS,
     DOLLARS_PER_THOUSAND_METRICS_READ,
     PRICES,
 )
-from fanfold_cli.deliveries import fanouts, pauses
+from fanfold_cli.deliveries import fanouts
+from fanfold_cli.deliveries.fanouts import Listed
 from fanfold_cli.deliveries.pauses import Paused
+from fanfold_cli.health.reading import Reading, open_deliveries, with_pauses
+from fanfold_cli.health.verdict import Depth, Health, verdict_on
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import counted
 
@@ -30,24 +32,23 @@ from fanfold_cli.terminal import counted
 LIMIT: Final = 20
 # Followers of the largest fan-out, spread evenly over the ring, whose entries are looked up.
 SAMPLES: Final = 32
-METRIC_SECONDS: Final = 60
+# Between two readings of what changes slowly: as often as a metric has a new value.
+BACKGROUND_SECONDS: Final = 60
+# Read each time: the entries of each lane, and the last audit.
+METRICS: Final = len(names.LANES) + 1
 # A key of the index `open` has about 100 bytes; an eventual read of 8 KB takes one unit.
 KEYS_A_READ_UNIT: Final = 80
-KINDS: Final = {
-    "waiting": "ApproximateNumberOfMessages",
-    "at_work": "ApproximateNumberOfMessagesNotVisible",
-    "delayed": "ApproximateNumberOfMessagesDelayed",
-}
+# A queue and its dead-letter queue are read by a call each.
+DEPTH_CALLS: Final = 2 * len(names.QUEUES)
 
 
 @dataclass
 class Spent:
-    """What a refresh has read from AWS, and how many metrics are read once a minute."""
+    """What a refresh has read from AWS."""
 
     read_units: float = 0.0
     queue_calls: int = 0
     readers: int = 0  # each makes one API request
-    metrics: int = 0
 
     def dollars_an_hour(self, every_seconds: float) -> float:
         refresh = (
@@ -55,8 +56,8 @@ class Spent:
             + self.queue_calls * DOLLARS_PER_MILLION_SQS_REQUESTS
             + self.readers * DOLLARS_PER_MILLION_API_REQUESTS
         ) / 1e6
-        minute = self.metrics / 1_000 * DOLLARS_PER_THOUSAND_METRICS_READ
-        return 3600 * (refresh / every_seconds + minute / METRIC_SECONDS)
+        background = METRICS / 1_000 * DOLLARS_PER_THOUSAND_METRICS_READ
+        return 3600 * (refresh / every_seconds + background / BACKGROUND_SECONDS)
 
     def sentence(self, every_seconds: float) -> str:
         """What one refresh reads, and what an hour costs by list prices of us-east-1."""
@@ -89,29 +90,27 @@ class StackReading:
     chosen: Fanout | None = None
     sample: EntrySample = field(default_factory=EntrySample)
     watched: dict[str, Fanout] = field(default_factory=dict)
-    _metric: tuple[float, float] = (0.0, 0.0)  # the end of its minute, and the rate
-    _asked_at: float = 0.0  # when the metric was last read
-    _service: str = ""
+    background: Health | None = None  # what changes slowly
+    rate: tuple[float, float] = (0.0, 0.0)  # see `CloudWatch.rate`
 
-    def queues(self) -> dict[str, Depth]:
-        sqs = self.deployment.client("sqs")
+    def read_background(self) -> None:
+        """Read what changes slowly, if that is due."""
+        due_ms = self.background.now_ms + BACKGROUND_SECONDS * 1000 if self.background else 0
+        if clock.now_ms() >= due_ms:
+            reading = Reading(self.deployment)
+            self.rate = reading.rate()
+            self.background = reading.background()
 
-        def count(output: str, kinds: Iterable[str]) -> list[int]:
-            self.spent.queue_calls += 1
-            answer = sqs.get_queue_attributes(
-                QueueUrl=self.deployment.output(output), AttributeNames=list(kinds)
-            )
-            return [int(answer["Attributes"][kind]) for kind in kinds]
+    def status(self, found: Listed, queues: dict[str, Depth], paused: Paused, now_ms: int) -> str:
+        """The sentence of `fanfold status`; empty until all of it is known."""
+        if self.background is None:
+            return ""
+        open_, stalled = open_deliveries(found), found.counts["stalled"]
+        known = replace(self.background, now_ms=now_ms, open=open_, stalled=stalled, queues=queues)
+        return verdict_on(with_pauses(known, paused)).sentence
 
-        found = {}
-        for queue in names.QUEUES:
-            depths = dict(zip(KINDS, count(queue.url_output, KINDS.values()), strict=True))
-            dead = count(queue.dlq_url_output, [KINDS["waiting"], KINDS["at_work"]])
-            found[queue.name.lower()] = Depth(**depths, dead=sum(dead))
-        return found
-
-    def fanouts(self, also: Iterable[str] = ()) -> tuple[list[Fanout], int, int]:
-        """Open, stalled and just ended fan-outs, and how many are open and stalled in all.
+    def fanouts(self, also: Iterable[str] = ()) -> tuple[list[Fanout], Listed]:
+        """Open, stalled and just ended fan-outs, newest first, and what the indices list.
 
         Includes the ids in `also`, since a small one ends before anybody sees it open, and always
         the one that the ring shows.
@@ -128,12 +127,7 @@ class StackReading:
         self.spent.read_units += 1 + found.counts["open"] / KEYS_A_READ_UNIT + len(rows)
         newest = sorted(rows.values(), key=lambda row: row.accepted_at, reverse=True)
         self.watched = {row.fanout_id: row for row in newest[:LIMIT]}
-        return newest, found.counts["open"], found.counts["stalled"]
-
-    def paused(self) -> Paused:
-        found = pauses.read(self.deployment)
-        self.spent.queue_calls += len(found.lanes)  # Lambda's are free
-        return found
+        return newest, found
 
     def choose(self, rows: list[Fanout]) -> Fanout | None:
         """Choose what the ring shows: the largest open fan-out, or else the last one shown."""
@@ -193,36 +187,6 @@ class StackReading:
         for cell, user in sample.followers:
             cells[cell] = int(user in having)
         return tuple(cells)
-
-    def metric(self, now: float) -> tuple[float, float]:
-        """The end of the counted minute, and entries a second by the functions' own metric.
-
-        Read once a minute, and only on AWS.
-        """
-        self.spent.metrics = len(names.LANES)
-        if now - self._asked_at < METRIC_SECONDS:
-            return self._metric
-        self._service = self._service or self.deployment.service_names()[names.DELIVER]
-        # CloudWatch has all of a minute about a minute later.
-        end = datetime.fromtimestamp(now // 60 * 60, UTC) - timedelta(minutes=1)
-        answer: Any = self.deployment.client("cloudwatch").get_metric_data(
-            StartTime=end - timedelta(minutes=1),
-            EndTime=end,
-            MetricDataQueries=[self._query(lane.lane) for lane in names.LANES],
-        )
-        total = sum(sum(each["Values"][:1]) for each in answer["MetricDataResults"])
-        self._asked_at, self._metric = now, (end.timestamp(), total / METRIC_SECONDS)
-        return self._metric
-
-    def _query(self, lane: str) -> dict[str, Any]:
-        dimensions = {"service": self._service, names.LANE: lane}
-        metric = {
-            "Namespace": names.METRICS_NAMESPACE,
-            "MetricName": names.ENTRIES_DELIVERED,
-            "Dimensions": [{"Name": name, "Value": each} for name, each in dimensions.items()],
-        }
-        stat = {"Metric": metric, "Period": METRIC_SECONDS, "Stat": "Sum"}
-        return {"Id": f"lane_{lane}", "MetricStat": stat}
 
 
 def _size(row: Fanout) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 from fanfold.fanout.row import CHANNEL, PUSH
 from fanfold_cli.deliveries.pauses import Paused
+from fanfold_cli.health.verdict import Depth
 
 # Parts of the ring: one for each first byte of the followers' hashes.
 CELLS = 256
@@ -49,20 +50,6 @@ class Ring:
         if self.state == "complete":
             return 1.0
         return min(1.0, self.delivered / self.followers) if self.followers else 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Depth:
-    """Approximate numbers of messages in a queue and its dead-letter queue."""
-
-    waiting: int = 0
-    at_work: int = 0  # received, and hidden until their worker has deleted them or failed
-    delayed: int = 0
-    dead: int = 0
-
-    @property
-    def owed(self) -> int:
-        return self.waiting + self.at_work + self.delayed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +137,7 @@ class State:
     may_operate: bool = False
     cost: str = ""
     failure: str = ""  # why the last refresh failed
+    status: str = ""  # what `fanfold status` says; empty until all of it is known
     ring: Ring | None = None
     others: tuple[Ring, ...] = ()
     open: int = 0

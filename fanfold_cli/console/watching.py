@@ -11,17 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from fanfold import clock
-from fanfold.errors import FanfoldError
+from fanfold_cli.aws import EXPECTED
 from fanfold_cli.console import rings, wording
 from fanfold_cli.console.readers import LATE_SECONDS, ConsoleReader
 from fanfold_cli.console.server import Content
-from fanfold_cli.console.stack_reading import Spent, StackReading
+from fanfold_cli.console.stack_reading import DEPTH_CALLS, Spent, StackReading
 from fanfold_cli.console.views import HURT, Event, State
+from fanfold_cli.deliveries import pauses
+from fanfold_cli.health.reading import queues
 from fanfold_cli.stack import Deployment
-from fanfold_cli.terminal import ExpectedError
 from fanfold_cli.users.acting import client_of
 
 LOCAL_SECONDS: Final = 1.0
@@ -30,7 +29,6 @@ READERS: Final = 3
 # For a request without an answer, retries included.
 PATIENCE_SECONDS: Final = 3.0
 EVENTS: Final = 50
-EXPECTED: Final = (FanfoldError, ClientError, BotoCoreError, ExpectedError)
 
 
 @dataclass
@@ -149,11 +147,12 @@ class Watching:
 
     def read(self, before: State) -> State:
         """The state after this one; raises errors of AWS and of the product."""
-        reading, now, readers = self._reading, clock.now_ms() / 1000, self._readers
+        reading, now_ms, readers = self._reading, clock.now_ms(), self._readers
         self._every_seconds = before.every_seconds
         reading.spent = Spent(readers=len(readers))
         seen = [each.entries[0]["ref_id"] for each in readers if each.entries]
-        rows, count, stalled = reading.fanouts(seen)
+        rows, listed = reading.fanouts(seen)
+        count = listed.counts["open"]
         chosen = reading.choose(rows)
         found = reading.found(chosen) if chosen else ()
         ring = rings.view(chosen, found=found) if chosen else None
@@ -161,20 +160,22 @@ class Watching:
         self.movement.see(
             clock.monotonic(), {each.ref_id: each.entries for each in (ring, *others) if each}
         )
-        queues, paused = reading.queues(), reading.paused()
+        depths, paused = queues(self.deployment), pauses.read(self.deployment)
+        reading.spent.queue_calls = DEPTH_CALLS + len(paused.lanes)  # Lambda's are free
         is_aws = not self.deployment.is_local
-        rate_at, rate = reading.metric(now) if is_aws else (0.0, self.movement.rate)
+        rate_at, rate = reading.rate if is_aws else (0.0, self.movement.rate)
         return replace(
             before,
-            read_at=now,
+            read_at=now_ms / 1000,
             failure="",
+            status=reading.status(listed, depths, paused, now_ms),
             ring=ring,
             others=tuple(others),
             open=count,
-            stalled=stalled,
+            stalled=listed.counts["stalled"],
             rate=rate,
             rate_at=rate_at,
-            queues=queues,
+            queues=depths,
             paused=paused,
             readers=tuple(reader.view() for reader in readers),
             still_seconds=clock.monotonic() - self.movement.moved_at if count else 0.0,
@@ -182,9 +183,10 @@ class Watching:
         )
 
     def look_up(self) -> None:
-        """Read the readers' timelines and find followers of the post, by many sequential calls."""
+        """Read timelines and what changes slowly, and find followers: many sequential calls."""
         for reader in self._readers:
             reader.look(slowest=max(LATE_SECONDS, self._every_seconds))
+        self._reading.read_background()
         chosen = self._reading.chosen
         if chosen is not None:
             self._find_readers(self._reading.take_sample(chosen))

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from fanfold.fanout.row import ABANDONED, CHANNEL, COMPLETE, EXPIRED, STALLED
 from fanfold_cli.console.views import BUSY, CALM, GOOD, HEAL, HURT, INFO, Headline, Ring, State
-from fanfold_cli.deliveries.fanouts import age
-from fanfold_cli.deliveries.idle_timeout import AGAIN_SECONDS
+from fanfold_cli.deliveries.watch import AGAIN_SECONDS
 from fanfold_cli.terminal import counted, duration
 
 STILL = "Nothing moves, nothing is lost"
@@ -18,7 +17,7 @@ STILL_SECONDS = 6.0
 
 def limit(seconds: float) -> str:
     """A time limit: `6 min`, not `6 min 0 s`."""
-    return age(round(seconds)).removesuffix(" 0 s")
+    return duration(round(seconds)).removesuffix(" 0 s")
 
 
 def headline(state: State) -> Headline:

@@ -199,11 +199,8 @@ class ChannelUse:
         return f"{which}, where {self.active_percent:g} % of the followers read on a day:"
 
     def table(self) -> Table:
-        table = number_table(
-            "followers", "pushed", "in a channel", "write units", "promotion, once", "heads, a day"
-        )
-        for each in self.publishes:
-            table.add_row(
+        rows = (
+            (
                 f"{each.followers:,}",
                 dollars(each.pushed_dollars),
                 dollars(each.dollars),
@@ -211,13 +208,23 @@ class ChannelUse:
                 dollars(each.promotion_dollars),
                 dollars(each.heads_dollars),
             )
-        return table
+            for each in self.publishes
+        )
+        return number_table(
+            (
+                "followers",
+                "pushed",
+                "in a channel",
+                "write units",
+                "promotion, once",
+                "heads, a day",
+            ),
+            rows,
+        )
 
     def notes(self) -> Iterator[str]:
         window = round(window_units(WINDOW).reads)
-        head_units = "half a read unit"
-        if head_read_units(self.channels).reads >= 1:
-            head_units = "one read unit"
+        head_units = "one" if head_read_units(self.channels).reads >= 1 else "half a"
         head_kb = head_bytes(self.channels) / UNIT_BYTES
         yield (
             "In a channel: the post, one entry, the row of all channels, and the ledger. The price "
@@ -234,7 +241,7 @@ class ChannelUse:
         )
         yield (
             "Heads: for the first page after about a second, a container reads the row of all "
-            f"channels, {head_kb:.1f} KB, for {head_units}. "
+            f"channels, {head_kb:.1f} KB, for {head_units} read unit. "
             "All channels and all readers of the stage share it."
         )
         yield (

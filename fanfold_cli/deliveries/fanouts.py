@@ -10,19 +10,29 @@ from fanfold import clock, names, times
 from fanfold.aws.items import MAX_KEYS
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.lanes import Lanes
+from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import ABANDONED, STALLED, Fanout
 from fanfold.fanout.status import status_of
 from fanfold.messages import PlanFanout
 from fanfold.sweep.open_fanouts import OpenFanouts
+from fanfold.sweep.run_limits import Key
 from fanfold_cli.progress import Bar
 from fanfold_cli.stack import Deployment
-from fanfold_cli.terminal import print_result, say
+from fanfold_cli.terminal import (
+    ExpectedError,
+    duration,
+    failing_with,
+    print_result,
+    say,
+    text_table,
+)
 
 
 @dataclass(frozen=True)
 class Listed:
     rows: list[Fanout]  # the oldest of each index first
     counts: dict[str, int]  # the size of each index, by its name
+    unread: list[Key]  # open ones beyond the limit
 
 
 def listed(deployment: Deployment, *, stalled: bool, is_open: bool, limit: int) -> Listed:
@@ -34,19 +44,19 @@ def listed(deployment: Deployment, *, stalled: bool, is_open: bool, limit: int) 
     ledger, fanouts = stores.ledger, stores.open_fanouts
     rows: list[Fanout] = []
     counts: dict[str, int] = {}
+    keys: list[Key] = []
     if stalled:
         ids = list(ledger.stalled_ids())
         counts["stalled"] = len(ids)
         rows += (row for row in rows_of(fanouts, ids[:limit]) if row.state == STALLED)
     if is_open:
-        keys = sorted(
-            # A set, because a key that moves during the read may be seen twice.
-            {(key.accepted_at, key.fanout_id) for page in fanouts.key_pages() for key in page}
-        )
+        # By id, because a key that moves during the read may be seen twice.
+        found = {key.fanout_id: key for page in fanouts.key_pages() for key in page}
+        keys = sorted(found.values(), key=lambda key: (key.accepted_at, key.fanout_id))
         counts["open"] = len(keys)
-        ids = [fanout_id for _, fanout_id in keys[:limit]]
-        rows += (row for row in rows_of(fanouts, ids) if row.is_open)
-    return Listed(rows, counts)
+        ids = [key.fanout_id for key in keys[:limit]]
+        rows += (row for row in rows_of(fanouts, ids) if row.is_open)  # the index lags behind
+    return Listed(rows, counts, keys[limit:])
 
 
 def rows_of(fanouts: OpenFanouts, ids: list[str]) -> Iterator[Fanout]:
@@ -74,38 +84,39 @@ def content(row: Fanout) -> dict[str, Any]:
 
 
 def draw(rows: Iterable[Fanout]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table()
-    for name in ("ref_id", "publisher"):
-        table.add_column(name, overflow="fold")
-    for name in ("state", "age", "delivered", "segments pending", "rounds"):
-        table.add_column(name)
-    for row in rows:
-        about = content(row)
-        estimated = about["followers_estimated"]
-        table.add_row(
-            Text(row.fanout_id),
-            Text(row.publisher_id),
-            row.state,
-            age(about["age_seconds"]),
-            f"{about['delivered']:,} of {'?' if estimated is None else f'{estimated:,}'}",
-            f"{about['segments_pending']:,} of {row.segments:,}" if row.segments else "not planned",
-            str(row.rounds),
-        )
-    print_result(table)
+    columns = ("ref_id", "publisher", "state", "age", "delivered", "segments pending", "rounds")
+    print_result(text_table(columns, map(_cells, rows), folded=columns[:2]))
 
 
-def age(seconds: int) -> str:
-    """The age in its largest unit and the next: `3 d 4 h`, `12 min 5 s`."""
-    units = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
-    parts: list[str] = []
-    for unit, size in units:
-        count, seconds = divmod(seconds, size)
-        if count or parts or unit == "s":
-            parts.append(f"{count} {unit}")
-    return " ".join(parts[:2])
+def _cells(row: Fanout) -> tuple[object, ...]:
+    about = content(row)
+    estimated = about["followers_estimated"]
+    return (
+        row.fanout_id,
+        row.publisher_id,
+        row.state,
+        duration(about["age_seconds"]),
+        f"{about['delivered']:,} of {'?' if estimated is None else f'{estimated:,}'}",
+        f"{about['segments_pending']:,} of {row.segments:,}" if row.segments else "not planned",
+        row.rounds,
+    )
+
+
+def row_of(ledger: Ledger, ref_id: str) -> Fanout:
+    """The row of a fan-out; raises `ExpectedError` if there is none."""
+    with failing_with("The ledger cannot be read"):
+        found = ledger.get(ref_id)
+    if found is None:
+        raise ExpectedError(unknown([ref_id]))
+    return found
+
+
+def unknown(ref_ids: list[str]) -> str:
+    named = ", ".join(f"'{each}'" for each in ref_ids)
+    return (
+        f"The ledger knows no fan-out {named}: no post with this ref_id was accepted, or its "
+        "row has expired."
+    )
 
 
 def resend(deployment: Deployment, ids: Iterable[str], bar: Bar) -> dict[str, int]:
@@ -133,7 +144,7 @@ def abandon(deployment: Deployment, ids: Iterable[str]) -> list[str]:
                 ended.append(ref_id)
     finally:
         if ended:
-            _count(deployment, len(ended))
+            put_count(deployment, names.FANOUTS_ABANDONED, len(ended))
     return ended
 
 
@@ -154,17 +165,12 @@ def _send_again(deployment: Deployment, row: Fanout) -> int:
 
 
 def put_count(deployment: Deployment, metric: str, count: int) -> None:
-    """Add to a metric of the stack; its dimension is the ledger's table. Raises errors of AWS."""
+    """Add to a metric of the stack, whose dimension is the ledger's table; report a failure."""
     table = {"Name": "FanoutsTable", "Value": deployment.settings().fanouts_table}
     datum = {"MetricName": metric, "Dimensions": [table], "Value": count, "Unit": "Count"}
-    deployment.client("cloudwatch").put_metric_data(
-        Namespace=names.METRICS_NAMESPACE, MetricData=[datum]
-    )
-
-
-def _count(deployment: Deployment, count: int) -> None:
-    """Count in the metric; a failure is only reported, because the rows are right."""
     try:
-        put_count(deployment, names.FANOUTS_ABANDONED, count)
+        deployment.client("cloudwatch").put_metric_data(
+            Namespace=names.METRICS_NAMESPACE, MetricData=[datum]
+        )
     except (ClientError, BotoCoreError) as error:
-        say(f"They are abandoned, but not counted in the metric {names.FANOUTS_ABANDONED}: {error}")
+        say(f"This is done, but not counted in the metric {metric}: {error}")

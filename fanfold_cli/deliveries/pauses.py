@@ -98,9 +98,7 @@ def read(deployment: Deployment) -> Paused:
     except (ClientError, BotoCoreError) as error:
         return Paused(failure=str(error))
     paused = ((queue, url) for queue, url in queues.items() if states.get(_place(url)) in PAUSED)
-    return Paused(
-        tuple(PausedLane(queue.name.lower(), _noted_or_none(sqs, url)) for queue, url in paused)
-    )
+    return Paused(tuple(PausedLane(queue.lane, _noted_or_none(sqs, url)) for queue, url in paused))
 
 
 def _states(lambda_: Any, wanted: set[str]) -> dict[str, str]:

@@ -127,12 +127,12 @@ class Switching:
         """The state of each lane, now or when it was last read."""
         with suppress(ClientError, BotoCoreError):
             self._look()
-        each = (f"{name_of(queue)} is {word_for(state)}" for queue, state in self.states.items())
+        each = (f"{queue.lane} is {word_for(state)}" for queue, state in self.states.items())
         return f"{', '.join(each)}."
 
     def content(self, queue: names.Queue) -> dict[str, Any]:
         return {
-            "lane": name_of(queue),
+            "lane": queue.lane,
             "was": self.before[queue],
             "state": self.states[queue],
             "changed": (self.before[queue] in PAUSED) != (self.states[queue] in PAUSED),
@@ -145,10 +145,6 @@ def tagging(done: str, change: Callable[[], None]) -> None:
         change()
     except (ClientError, BotoCoreError) as error:
         say(f"The notes about pauses cannot be {done} at the queues: {error}")
-
-
-def name_of(queue: names.Queue) -> str:
-    return queue.name.lower()
 
 
 def word_for(state: str) -> str:

@@ -203,7 +203,7 @@ def _content(queue: names.Queue, letter: DeadLetter) -> dict[str, Any]:
         "kind": letter.kind,
         "reason": letter.reason,
     }
-    values = (queue.name.lower(), letter.message_id, letter.group, attributes, letter.body)
+    values = (queue.lane, letter.message_id, letter.group, attributes, letter.body)
     return dict(zip(FIELDS, values, strict=True))
 
 

@@ -17,7 +17,7 @@ from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import ExpectedError, counted, print_result, printable
 
-QUEUES = {queue.name.lower(): queue for queue in names.QUEUES}
+QUEUES = {queue.lane: queue for queue in names.QUEUES}
 # Enough to read 10,000 letters and to think a question over. If the command is killed, its letters
 # reappear after this time.
 HIDDEN_SECONDS = 600
@@ -78,7 +78,7 @@ class Held:
 
     @property
     def name(self) -> str:
-        return self.queue.name.lower()
+        return self.queue.lane
 
     def search(self, ids: Collection[str] | None) -> None:
         """Receive letters until all `ids` are found; with None, until there are no more.

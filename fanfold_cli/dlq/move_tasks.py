@@ -73,7 +73,7 @@ def move(
         raise
     if task["Status"] != "COMPLETED":
         raise ExpectedError(
-            f"SQS stopped after {counted(moved, 'message')} of {queue.name.lower()}: "
+            f"SQS stopped after {counted(moved, 'message')} of {queue.lane}: "
             f"{task['Status']} {task.get('FailureReason', '')}. The others are still in the "
             "dead-letter queue; run the command again."
         )
@@ -92,7 +92,7 @@ def refuse_while_running(deployment: Deployment, queue: names.Queue) -> None:
     if any(task["Status"] not in ENDED for task in tasks):
         handle = tasks[0].get("TaskHandle", HANDLE)
         raise ExpectedError(
-            f"SQS is moving the dead letters of {queue.name.lower()} right now (a message move "
+            f"SQS is moving the dead letters of {queue.lane} right now (a message move "
             "task), so this command left them alone. Wait until it has ended, or cancel it "
             f"({_cancelling(deployment, handle)}); then run the command again."
         )
@@ -102,7 +102,7 @@ def _cancel(
     deployment: Deployment, queue: names.Queue, source: str, reach: Callable[[int, None], None]
 ) -> None:
     """Cancel the task, if there is one; or say that it may go on, and how to cancel it."""
-    sqs, name, handle = deployment.client("sqs"), queue.name.lower(), HANDLE
+    sqs, name, handle = deployment.client("sqs"), queue.lane, HANDLE
     try:
         running = [task for task in _latest(sqs, source) if task["Status"] not in ENDED]
         if not running:
@@ -119,7 +119,7 @@ def _cancel(
 
 def _goes_on(deployment: Deployment, queue: names.Queue, handle: str) -> str:
     return (
-        f"SQS may go on moving the dead letters of {queue.name.lower()} by itself. To end that: "
+        f"SQS may go on moving the dead letters of {queue.lane} by itself. To end that: "
         f"{_cancelling(deployment, handle)}."
     )
 

@@ -102,7 +102,7 @@ class Redrive:
     @contextmanager
     def _moving(self, queue: names.Queue) -> "Iterator[Moving]":
         """Record an error instead of raising it, so that other queues go on."""
-        sqs, name = self.deployment.client("sqs"), queue.name.lower()
+        sqs, name = self.deployment.client("sqs"), queue.lane
         destination = self.deployment.output(queue.url_output)
         dead = dead_letters_of(self.deployment, queue)
         moving = Moving(name, sqs, destination, dead, self.retention_days, self.rate)

@@ -1,34 +1,21 @@
-"""Reads a stack for `fanfold status`: ledger, queues, pauses, channels, and CloudWatch."""
+"""Reads a stage for `fanfold status` and the console: what it owes, and what is said of it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeVar
-
-from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError
+from dataclasses import replace
+from typing import Final, TypeVar
 
 from fanfold import clock, names, times
-from fanfold.errors import FanfoldError
-from fanfold.fanout.row import Fanout
 from fanfold.sweep.run_limits import MAX_ROWS
-from fanfold_cli.console.stack_reading import StackReading
+from fanfold_cli.aws import EXPECTED
 from fanfold_cli.deliveries import fanouts, pauses
-from fanfold_cli.health.verdict import BULK, EXPRESS, PUBLISH, Audit, Health, Lag, Open
+from fanfold_cli.health.cloudwatch import CloudWatch, Unreachable
+from fanfold_cli.health.verdict import BULK, EXPRESS, PUBLISH, Depth, Health, Open
 from fanfold_cli.publishers.channels import threshold_of
 from fanfold_cli.stack import Deployment
-from fanfold_cli.terminal import ExpectedError
 
-# The window of lags and throttles, as one period.
-DAY: Final = timedelta(days=1)
-# For so long CloudWatch keeps minutes, and so the time of an audit.
-AUDIT_DAYS: Final = timedelta(days=14)
-MINUTE_SECONDS: Final = 60
-STATISTICS: Final = ("p50", "p99", "SampleCount")
-THROTTLES: Final = ("ReadThrottleEvents", "WriteThrottleEvents")
-# More than a stage has; others may begin with the name of its stack, too.
-MOST_ALARMS: Final = 100
 # The actions that this needs, by service; an error of AWS names only the action.
 ACTIONS: Final = {
     "dynamodb": ("Scan", "BatchGetItem", "GetItem"),
@@ -37,48 +24,81 @@ ACTIONS: Final = {
     "cloudwatch": ("GetMetricData", "DescribeAlarms"),
 }
 _DENIED = re.compile(r"\((?:AccessDenied|NotAuthorized|Unauthorized)\w*\) when calling the (\w+)")
+COUNTS: Final = {
+    "waiting": "ApproximateNumberOfMessages",
+    "at_work": "ApproximateNumberOfMessagesNotVisible",
+    "delayed": "ApproximateNumberOfMessagesDelayed",
+}
 T = TypeVar("T")
 
 
-def read(deployment: Deployment) -> Health:
-    """Read all that can be read; each failure is kept with its reason, and hides nothing else."""
-    unread: dict[str, str] = {}
+class Reading:
+    """Reads what it can; each failure is kept with its reason, and hides nothing else."""
 
-    def attempt(what: str, call: Callable[[], T]) -> T | None:
+    def __init__(self, deployment: Deployment) -> None:
+        self.deployment, self.now_ms = deployment, clock.now_ms()
+        self._cloudwatch = CloudWatch(deployment, self.now_ms)
+        self.unread: dict[str, str] = {}
+        self.without_metrics = "because the local engine keeps none" if deployment.is_local else ""
+
+    def whole(self) -> Health:
+        """All that `fanfold status` shows."""
+        deployment = self.deployment
+        lags = self._metric("metrics", self._cloudwatch.lags)
+        throttles = self._metric("metrics", self._cloudwatch.throttles)
+        paused = self._try("pauses", lambda: pauses.read(deployment))
+        health = replace(
+            self.background(),
+            lags=lags,
+            throttles=throttles,
+            open=self._try("the ledger", self._open),
+            stalled=self._try("the ledger", lambda: deployment.stores().open_fanouts.stalled()),
+            queues=self._try("the queues", lambda: queues(deployment)),
+        )
+        return with_pauses(health, paused) if paused else health
+
+    def background(self) -> Health:
+        """What changes slowly: channels, alarms and the last audit."""
+        alarms = self._metric("alarms", self._cloudwatch.alarms)
+        audit = self._metric("metrics", self._cloudwatch.audit)
+        return Health(
+            now_ms=self.now_ms,
+            alarms=alarms,
+            audit=audit,
+            channels=self._try("the channels", self._channels),
+            channel_threshold=threshold_of(self.deployment),
+            unread=self.unread,
+            without_metrics=self.without_metrics,
+        )
+
+    def rate(self) -> tuple[float, float]:
+        """See `CloudWatch.rate`; zeros if it is not known."""
+        return self._metric("metrics", self._cloudwatch.rate) or (0.0, 0.0)
+
+    def _try(self, what: str, call: Callable[[], T]) -> T | None:
         try:
             return call()
-        except (ClientError, BotoCoreError, FanfoldError, ExpectedError) as error:
-            unread[what] = why(str(error))
+        except EXPECTED as error:
+            self.unread[what] = why(str(error))
             return None
 
-    now_ms = clock.now_ms()
-    without, lags, throttles, alarms, audit = _without_metrics(deployment), None, None, None, None
-    if not without:
+    def _metric(self, what: str, call: Callable[[], T]) -> T | None:
+        if self.without_metrics:
+            return None
         try:
-            alarms = attempt("alarms", lambda: _alarms(deployment))
-            lags = attempt("metrics", lambda: _lags(deployment, now_ms))
-            throttles = attempt("metrics", lambda: _throttles(deployment, now_ms))
-            audit = attempt("metrics", lambda: _audit(deployment, now_ms))
-        except _Unreachable as error:
-            without = str(error)
-    paused = attempt("pauses", lambda: pauses.read(deployment))
-    if paused and paused.failure:
-        unread["pauses"], paused = why(paused.failure), None
-    return Health(
-        now_ms=now_ms,
-        open=attempt("the ledger", lambda: _open(deployment)),
-        stalled=attempt("the ledger", lambda: deployment.stores().open_fanouts.stalled()),
-        queues=attempt("the queues", StackReading(deployment).queues),
-        paused=paused,
-        channels=attempt("the channels", lambda: _channels(deployment)),
-        channel_threshold=threshold_of(deployment),
-        lags=lags,
-        throttles=throttles,
-        alarms=alarms,
-        audit=audit,
-        unread=unread,
-        without_metrics=without,
-    )
+            return self._try(what, call)
+        except Unreachable as error:
+            self.without_metrics = str(error)
+            return None
+
+    def _open(self) -> tuple[Open, ...]:
+        listed = fanouts.listed(self.deployment, stalled=False, is_open=True, limit=MAX_ROWS)
+        return open_deliveries(listed)
+
+    def _channels(self) -> tuple[int, int]:
+        channels = self.deployment.stores().heads.get().channels.values()
+        active = sum(channel.is_active for channel in channels)
+        return active, len(channels) - active
 
 
 def why(failure: str) -> str:
@@ -91,150 +111,46 @@ def why(failure: str) -> str:
     return f"The permission {f'{service}:{action}'.lstrip(':')} is missing: {failure}"
 
 
-def _open(deployment: Deployment) -> tuple[Open, ...]:
-    """The open deliveries. The newest of more than `MAX_ROWS` are placed by their keys alone.
-
-    A key does not tell publish from express; the newest wait in publish.
-    """
-    table = deployment.stores().open_fanouts
-    # By id, because a key that moves during the read may be seen twice.
-    keys = {key.fanout_id: key for page in table.key_pages() for key in page}
-    oldest = sorted(keys.values(), key=lambda key: key.accepted_at)[:MAX_ROWS]
-    rows = fanouts.rows_of(table, [key.fanout_id for key in oldest])
-    found = [_placed(row) for row in rows if row.is_open]  # the index lags behind
-    for key in oldest:
-        del keys[key.fanout_id]
-    for key in keys.values():
-        lane = BULK if key.is_large else PUBLISH
-        found.append(Open(lane, times.to_ms(key.accepted_at), 0))
-    return tuple(found)
+def with_pauses(health: Health, paused: pauses.Paused) -> Health:
+    """The same with the pauses, or with the reason why they could not be read."""
+    if not paused.failure:
+        return replace(health, paused=paused)
+    return replace(health, unread={**health.unread, "pauses": why(paused.failure)})
 
 
-def _placed(row: Fanout) -> Open:
-    lane = PUBLISH if row.awaits_plan else BULK if row.is_bulk else EXPRESS
-    return Open(lane, times.to_ms(row.accepted_at), row.changed_ms)
+def queues(deployment: Deployment) -> dict[str, Depth]:
+    """The messages in each queue and its dead-letter queue, by two calls; raises errors of AWS."""
+    sqs = deployment.client("sqs")
 
+    def count(output: str, *kinds: str) -> list[int]:
+        wanted = [COUNTS[kind] for kind in kinds]
+        answer = sqs.get_queue_attributes(QueueUrl=deployment.output(output), AttributeNames=wanted)
+        return [int(answer["Attributes"][each]) for each in wanted]
 
-def _channels(deployment: Deployment) -> tuple[int, int]:
-    channels = deployment.stores().heads.get().channels.values()
-    active = sum(channel.is_active for channel in channels)
-    return active, len(channels) - active
-
-
-# CloudWatch
-
-
-class _Unreachable(Exception):
-    """No CloudWatch answers in this region."""
-
-
-def _without_metrics(deployment: Deployment) -> str:
-    return "because the local engine keeps none" if deployment.is_local else ""
-
-
-def _alarms(deployment: Deployment) -> tuple[str, ...]:
-    """The names of the stage's alarms that ring, as docs/operations.md has them."""
-    answer = _call(
-        deployment,
-        "describe_alarms",
-        AlarmNamePrefix=f"{deployment.stack}-",
-        StateValue="ALARM",
-        AlarmTypes=["MetricAlarm"],
-        MaxRecords=MOST_ALARMS,
-    )
-    # CloudFormation names an alarm by its stack, its logical id and a suffix. The logical id ends
-    # with that of the group, the alarm's name and the hash of both.
-    ours = re.compile(rf"{re.escape(deployment.stack)}-\w*?Alarms(\w+)[0-9A-F]{{8}}-\w+")
-    found = (ours.fullmatch(each["AlarmName"]) for each in answer["MetricAlarms"])
-    return tuple(sorted(match[1] for match in found if match))
-
-
-def _lags(deployment: Deployment, now_ms: int) -> dict[str, Lag]:
-    """How long deliveries took in the last day, by lane; without lanes that completed none."""
-    services = deployment.service_names()
-    lanes = {
-        PUBLISH: {"service": services[names.PLAN], names.LANE: PUBLISH},
-        EXPRESS: {"service": services[names.DELIVER], names.LANE: EXPRESS},
-        BULK: {"service": services[names.DELIVER], names.LANE: BULK},
-        names.SWEEP.name: {"service": services[names.SWEEP]},
-    }
-    queries = [
-        _query(f"{lane}_{each}", names.METRICS_NAMESPACE, names.DELIVERY_SECONDS, each, dimensions)
-        for lane, dimensions in lanes.items()
-        for each in STATISTICS
-    ]
-    values = _values(deployment, queries, now_ms)
-    return {
-        lane: Lag(values[f"{lane}_p50"], values[f"{lane}_p99"], int(values[f"{lane}_SampleCount"]))
-        for lane in lanes
-        if f"{lane}_SampleCount" in values
-    }
-
-
-def _throttles(deployment: Deployment, now_ms: int) -> dict[str, int]:
-    """Throttled reads and writes of the last day, by table; without those that throttled none."""
-    tables = {table.name.lower(): deployment.output(table.output) for table in names.TABLES}
-    queries = [
-        _query(f"{name}_{each}", "AWS/DynamoDB", each, "Sum", {"TableName": placed})
-        for name, placed in tables.items()
-        for each in THROTTLES
-    ]
-    values = _values(deployment, queries, now_ms)
-    sums = {name: sum(values.get(f"{name}_{each}", 0) for each in THROTTLES) for name in tables}
-    return {name: int(count) for name, count in sums.items() if count}
-
-
-def _audit(deployment: Deployment, now_ms: int) -> Audit | None:
-    """What the last audit has reported; None if there was none of late."""
-    table = {"FanoutsTable": deployment.settings().fanouts_table}
-    query = _query(
-        "audit", names.METRICS_NAMESPACE, names.AUDIT_MISSING, "Maximum", table, MINUTE_SECONDS
-    )
-    (found,) = _data(deployment, [query], now_ms, AUDIT_DAYS)
-    if not found["Values"]:
-        return None
-    return Audit(int(found["Timestamps"][0].timestamp() * 1000), int(found["Values"][0]))
-
-
-def _values(deployment: Deployment, queries: list[Any], now_ms: int) -> dict[str, float]:
-    """The values of the last day by id, of metrics that have one.
-
-    The higher one, if CloudWatch has cut the day in two.
-    """
-    found = _data(deployment, queries, now_ms, DAY)
-    return {each["Id"]: max(each["Values"]) for each in found if each["Values"]}
-
-
-def _data(deployment: Deployment, queries: list[Any], now_ms: int, window: timedelta) -> list[Any]:
-    # The newest value comes first. A whole minute, or CloudWatch would round it.
-    end = datetime.fromtimestamp(now_ms // 60_000 * 60, UTC)
-    answer = _call(
-        deployment,
-        "get_metric_data",
-        StartTime=end - window,
-        EndTime=end,
-        MetricDataQueries=queries,
-        ScanBy="TimestampDescending",
-    )
-    found: list[Any] = answer["MetricDataResults"]
+    found = {}
+    for queue in names.QUEUES:
+        depths = dict(zip(COUNTS, count(queue.url_output, *COUNTS), strict=True))
+        dead = count(queue.dlq_url_output, "waiting", "at_work")
+        found[queue.lane] = Depth(**depths, dead=sum(dead))
     return found
 
 
-def _query(
-    id_: str,
-    namespace: str,
-    metric: str,
-    statistic: str,
-    dimensions: dict[str, str],
-    seconds: int = int(DAY.total_seconds()),
-) -> dict[str, Any]:
-    named = [{"Name": name, "Value": value} for name, value in dimensions.items()]
-    found = {"Namespace": namespace, "MetricName": metric, "Dimensions": named}
-    return {"Id": id_, "MetricStat": {"Metric": found, "Period": seconds, "Stat": statistic}}
+def open_deliveries(found: fanouts.Listed) -> tuple[Open, ...]:
+    """The open deliveries. Those whose rows were not read are placed by their keys alone.
 
-
-def _call(deployment: Deployment, operation: str, **request: Any) -> Any:
-    try:
-        return getattr(deployment.client("cloudwatch"), operation)(**request)
-    except EndpointConnectionError as error:
-        raise _Unreachable(f"because CloudWatch does not answer: {error}") from error
+    A key does not tell publish from express; the newest wait in publish.
+    """
+    read = (
+        Open(
+            PUBLISH if row.awaits_plan else BULK if row.is_bulk else EXPRESS,
+            times.to_ms(row.accepted_at),
+            row.changed_ms,
+        )
+        for row in found.rows
+        if row.is_open
+    )
+    unread = (
+        Open(BULK if key.is_large else PUBLISH, times.to_ms(key.accepted_at), 0)
+        for key in found.unread
+    )
+    return (*read, *unread)

@@ -9,16 +9,28 @@ from typing import NamedTuple
 from fanfold import names
 from fanfold.channels.head import MOST
 from fanfold.sweep.oldest import SMALL_LATE_SECONDS
-from fanfold_cli.console.views import Depth
-from fanfold_cli.deliveries.fanouts import age
 from fanfold_cli.deliveries.pauses import Paused
-from fanfold_cli.terminal import counted
+from fanfold_cli.terminal import counted, duration
 
-PUBLISH, EXPRESS, BULK = (queue.name.lower() for queue in names.PAUSABLE)
+PUBLISH, EXPRESS, BULK = (queue.lane for queue in names.PAUSABLE)
 # Bulk deliveries of which none has moved for this long stand still, as in the alarm of that name.
 STILL_SECONDS = 900
 WELL, NOT_WELL, NOT_KNOWN = 0, 1, 2  # exit codes
 LIST_OPEN = "`fanfold fanout list --open` names the posts, and `fanfold dlq list` may say why."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Depth:
+    """Approximate numbers of messages in a queue and its dead-letter queue."""
+
+    waiting: int = 0
+    at_work: int = 0  # received, and hidden until their worker has deleted them or failed
+    delayed: int = 0
+    dead: int = 0
+
+    @property
+    def owed(self) -> int:
+        return self.waiting + self.at_work + self.delayed
 
 
 class Open(NamedTuple):
@@ -111,9 +123,8 @@ def _problems(health: Health) -> Iterator[Problem]:
         verb = "is" if len(lanes) == 1 else "are"
         yield Problem(f"{', '.join(lanes)} {verb} paused", health.paused.told(health.now_ms))
     if health.stalled:
-        has = "has" if health.stalled == 1 else "have"
         yield Problem(
-            f"{counted(health.stalled, 'delivery', 'deliveries')} {has} stalled",
+            f"{counted(health.stalled, 'delivery has', 'deliveries have')} stalled",
             "`fanfold fanout list --stalled` names the posts. Remove the cause, then run `fanfold "
             "fanout resend --stalled`.",
         )
@@ -126,9 +137,9 @@ def _problems(health: Health) -> Iterator[Problem]:
             "`fanfold dlq list` says why. Remove the cause, then run `fanfold dlq redrive`.",
         )
     if health.audit and health.audit.missing:
-        verb = "entry was" if health.audit.missing == 1 else "entries were"
+        entries = counted(health.audit.missing, "entry was", "entries were")
         yield Problem(
-            f"in the last audit, {health.audit.missing:,} {verb} missing",
+            f"in the last audit, {entries} missing",
             "Run the audit again: it names the posts, and says how to write what is missing.",
         )
     if health.channel_threshold and health.channels and sum(health.channels) >= MOST:
@@ -136,9 +147,9 @@ def _problems(health: Health) -> Iterator[Problem]:
             f"all {MOST} channels are taken", "`fanfold channels list` shows which to demote."
         )
     if health.alarms:
-        verb = "alarm rings" if len(health.alarms) == 1 else "alarms ring"
+        ring = counted(len(health.alarms), "alarm rings", "alarms ring")
         yield Problem(
-            f"{len(health.alarms)} {verb}: {', '.join(health.alarms)}",
+            f"{ring}: {', '.join(health.alarms)}",
             "'The alarms' in docs/operations.md says what each means, and what to do.",
         )
 
@@ -156,16 +167,16 @@ def _late(health: Health) -> Iterator[Problem]:
         if each.lane != BULK and health.seconds_since(each.accepted_ms) >= SMALL_LATE_SECONDS
     ]
     if late:
-        has, oldest = "has" if len(late) == 1 else "have", health.seconds_since(min(late))
+        oldest = health.seconds_since(min(late))
         yield Problem(
-            f"{counted(len(late), 'small delivery', 'small deliveries')} {has} taken more than "
-            f"{SMALL_LATE_SECONDS // 60} minutes, the oldest {age(int(oldest))}",
+            f"{counted(len(late), 'small delivery has', 'small deliveries have')} taken more than "
+            f"{SMALL_LATE_SECONDS // 60} minutes, the oldest {duration(int(oldest))}",
             LIST_OPEN,
         )
     moved = [each.changed_ms for each in going if each.lane == BULK and each.changed_ms]
     if moved and health.alarms is None and health.seconds_since(max(moved)) >= STILL_SECONDS:
         yield Problem(
-            f"no bulk delivery has moved for {age(int(health.seconds_since(max(moved))))}",
+            f"no bulk delivery has moved for {duration(int(health.seconds_since(max(moved))))}",
             f"The log of the function deliver says why. {LIST_OPEN}",
         )
 
@@ -175,6 +186,5 @@ def _open(health: Health) -> str:
     if not health.open:
         return "no delivery is open"
     oldest = health.seconds_since(min(each.accepted_ms for each in health.open))
-    verb = "is" if len(health.open) == 1 else "are"
-    count = counted(len(health.open), "delivery", "deliveries")
-    return f"{count} {verb} open, the oldest for {age(int(oldest))}"
+    are = counted(len(health.open), "delivery is", "deliveries are")
+    return f"{are} open, the oldest for {duration(int(oldest))}"

@@ -4,11 +4,11 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from fanfold_cli.deliveries.idle_timeout import DELIVERY_SECONDS
+from fanfold_cli.deliveries.watch import DELIVERY_SECONDS
 from fanfold_cli.follows.graph import Graph, heavy_tailed
 from fanfold_cli.follows.seeding import seed
 from fanfold_cli.local import deploy
@@ -28,11 +28,9 @@ from fanfold_cli.terminal import (
     print_json,
     print_result,
     say,
+    text_table,
 )
 from fanfold_client import Failed
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 PUBLISHERS = 20
 MOST_FOLLOWERS = 10_000
@@ -136,7 +134,7 @@ def _run(people: People, graph: Graph, *, is_shown: bool) -> dict[str, Any]:
         readings = [_read(people, user) for user in _readers_to_show(graph)]
     if is_shown:
         for reading in readings:
-            print_result(_table(reading))
+            _print(reading)
     verdict = judge(people.record, readings, rows=rows(people.deployment), ours=None)
     for failure in verdict.failures:
         say(f"Not as expected: {failure}")
@@ -204,18 +202,17 @@ def _read(people: People, user: str) -> Reading:
     return reading
 
 
-def _table(reading: Reading) -> "Table":
-    from rich.table import Table
-
+def _print(reading: Reading) -> None:
+    columns = ("published", "publisher", "ref_id", "body")
+    rows = (
+        (
+            entry["published_at"].partition("T")[2],
+            entry["publisher_id"],
+            entry["ref_id"],
+            entry["body"]["title"] if entry["body"] else "",
+        )
+        for entry in reading.entries[:PAGE]
+    )
     title = f"The timeline of {reading.reader}, newest first"
-    table = Table(title=title, title_justify="left")
-    for column in ("published", "publisher"):
-        table.add_column(column, no_wrap=True)
     # On a narrow terminal, these two are folded, and no id is cut.
-    for column in ("ref_id", "body"):
-        table.add_column(column, overflow="fold")
-    for entry in reading.entries[:PAGE]:
-        body = entry["body"]["title"] if entry["body"] else ""
-        at = entry["published_at"].partition("T")[2]
-        table.add_row(at, entry["publisher_id"], entry["ref_id"], body)
-    return table
+    print_result(text_table(columns, rows, folded=columns[2:], title=title))

@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Final
 
 import typer
-from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import clock, names
-from fanfold.errors import FanfoldError
+from fanfold_cli.aws import EXPECTED
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.run.people import FOLLOWS, People
@@ -26,7 +25,6 @@ POLL_SECONDS: Final = 0.5
 CLIENTS = PUBLISHER, FOLLOWER, STRANGER = "the publisher", "the follower", "the stranger"
 ROLES = ("publisher", "follower")
 VARIABLE = "FANFOLD_{}_TOKEN"
-EXPECTED: Final = (ExpectedError, Failed, FanfoldError, ClientError, BotoCoreError)
 UNAUTHORIZED: Final = 401
 NOT_FOUND: Final = 404
 
@@ -103,7 +101,7 @@ def taken_back(undo: Iterable[tuple[str, Callable[[], object]]]) -> list[str]:
     for what, take_back in undo:
         try:
             take_back()
-        except EXPECTED as error:
+        except (*EXPECTED, Failed) as error:
             left.append(f"{what}: {error}")
     return left
 
@@ -141,7 +139,7 @@ class Smoke:
             try:
                 with waiting_for(name):
                     take()
-            except EXPECTED as error:
+            except (*EXPECTED, Failed) as error:
                 failure = str(error)
             yield Step(name, clock.monotonic() - began, failure)
             if failure:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from fanfold import clock
-from fanfold_cli.deliveries.idle_timeout import IdleTimeout
+from fanfold_cli.deliveries.watch import IdleTimeout
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.run.people import People
 from fanfold_cli.run.record import Post

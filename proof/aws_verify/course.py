@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from fanfold import clock, contract
-from fanfold_cli.console.stack_reading import StackReading
+from fanfold_cli.health.reading import queues
 from fanfold_cli.run.people import FOLLOWS, People, relation, send
 from fanfold_cli.run.record import Post, Request
 from fanfold_cli.run.rows import rows
@@ -206,7 +206,7 @@ class Course:
         self.report.sections["history"] = dict(judged.counts)
 
     def _check_dead_letters(self) -> None:
-        depths = StackReading(self.deployment).queues()
+        depths = queues(self.deployment)
         letters = {queue: depth.dead for queue, depth in depths.items()}
         self.report.sections["dead_letters"] = letters
         if self.deployment.is_local:

@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from botocore.exceptions import BotoCoreError, ClientError
 
-from fanfold.errors import FanfoldError
+from fanfold_cli.aws import EXPECTED
 from fanfold_cli.console.opening import ended_by_signals
 from fanfold_cli.local.home import CHECKOUT
 from fanfold_cli.run.people import People
 from fanfold_cli.stack import Deployment
-from fanfold_cli.terminal import INTERRUPTED, ExpectedError, ask, counted, print_result, say
+from fanfold_cli.terminal import INTERRUPTED, ask, counted, print_result, say
 from proof.aws_verify import troubles
 from proof.aws_verify.course import Course
 from proof.aws_verify.forecast import Forecast, forecast
@@ -31,8 +30,6 @@ from proof.aws_verify.own_stack import OwnStack
 from proof.aws_verify.report import Report
 from proof.aws_verify.script import LARGE, Script
 
-# Errors that stop a run, which must still end in a report and a removal.
-EXPECTED = (ExpectedError, FanfoldError, ClientError, BotoCoreError)
 WAS_INTERRUPTED = "The run was interrupted."
 # The counts of a forecast.
 COUNTS = ("entries", "follows", "posts", "write_units")

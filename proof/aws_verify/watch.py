@@ -11,7 +11,7 @@ from typing import Any
 
 from fanfold import clock
 from fanfold.ids import sort_key
-from fanfold_cli.deliveries.idle_timeout import IdleTimeout
+from fanfold_cli.deliveries.watch import IdleTimeout
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.run.people import People
 from fanfold_cli.run.record import Post

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fanfold import clock
-from fanfold_cli.deliveries.idle_timeout import AGAIN_SECONDS
+from fanfold_cli.deliveries.watch import AGAIN_SECONDS
 from fanfold_cli.terminal import ExpectedError
 from proof.hurt.stage import Stage
 

@@ -15,11 +15,12 @@ from fanfold.fanout.row import ENDED
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold_cli.console import rings
 from fanfold_cli.console.server import Content, WrongRequest
-from fanfold_cli.console.stack_reading import StackReading
-from fanfold_cli.console.views import GOOD, HEAL, HURT, INFO, Depth, Hurting, State, Verdict
+from fanfold_cli.console.views import GOOD, HEAL, HURT, INFO, Hurting, State, Verdict
 from fanfold_cli.console.watching import Movement, Refreshing, Story, first_state, reader_of
 from fanfold_cli.deliveries import fanouts
 from fanfold_cli.follows.graph import Graph
+from fanfold_cli.health.reading import queues
+from fanfold_cli.health.verdict import Depth
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.run.demo import publish
 from fanfold_cli.run.people import People
@@ -57,7 +58,7 @@ class Stage:
         self.verdict: Verdict | None = None
         self._ended: set[str] = set()  # posts of any publish
         self._published_at = 0.0  # when the last publish ended; infinite during one
-        self._reading, self._movement = StackReading(deployment), Movement()
+        self._movement = Movement()
         self._readers = [reader_of(deployment, user) for user in some_readers(graph)]
         self._wanted = {by: Counter(map(cell_of, users)) for by, users in graph.followers.items()}
         self._publishing, self._began = threading.Lock(), clock.monotonic()
@@ -226,7 +227,7 @@ class Stage:
             others=tuple(others),
             open=count,
             rate=self._movement.rate,
-            queues=self._reading.queues(),
+            queues=queues(self.people.deployment),
             workers=workers,
             readers=tuple(reader.view() for reader in self._readers),
             still_seconds=clock.monotonic() - self._movement.moved_at if count else 0.0,

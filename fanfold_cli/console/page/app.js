@@ -65,6 +65,7 @@ function show(state) {
   document.title = `${state.where} · Fanfold console`;
   set($("where"), state.where);
   set($("cost"), state.cost);
+  set($("status"), state.status);
   set($("k-done"), hurt ? "in the timeline" : "delivered, by the ledger");
   set(
     $("ring-title"),

@@ -22,8 +22,9 @@ import pytest
 
 from fanfold_cli.console import server
 from fanfold_cli.console.operating import Operator
-from fanfold_cli.console.views import GOOD, HURT, INFO, Depth, Event, Headline
+from fanfold_cli.console.views import GOOD, HURT, INFO, Event, Headline
 from fanfold_cli.console.watching import first_state
+from fanfold_cli.health.verdict import Depth
 from fanfold_cli.local.home import CHECKOUT, Home
 from fanfold_cli.stack import Deployment
 from proof.hurt.building import home_beside

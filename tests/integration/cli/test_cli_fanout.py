@@ -20,7 +20,6 @@ from fanfold.stores import Stores
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.run_limits import Key
 from fanfold.sweep.silence import SILENCE_SECONDS
-from fanfold_cli.deliveries.fanouts import age
 from tests.commands import Patched, run, throttled
 from tests.service import AT, AT_MS, POST, REGION, System, error
 
@@ -99,7 +98,7 @@ def test_watch_ends_with_exit_code_0_when_the_delivery_is_complete(
         states.append(system.ledger().state)
         system.pump_once(["Publish", "Express"][len(states) - 1])
 
-    monkeypatch.setattr("fanfold_cli.commands.fanout.time.sleep", work)
+    monkeypatch.setattr("fanfold.clock.sleep", work)
     watched = run("fanout", "watch", POST)
     assert (watched.exit_code, states) == (0, ["queued", "delivering"])
     assert "complete" in watched.stdout
@@ -273,14 +272,6 @@ def test_of_a_complete_delivery_nothing_is_listed_and_nothing_resent(system: Sys
     assert run("fanout", "resend", POST, "--json").json["sent"] == 0
     assert f"'{POST}' has ended already: complete." in run("fanout", "resend", POST).said
     assert system.waiting("Express") == 0
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0 s"), (59, "59 s"), (60, "1 min 0 s"), (90_061, "1 d 1 h"), (7_325, "2 h 2 min")],
-)
-def test_an_age_is_told_in_its_two_largest_units(seconds: int, text: str) -> None:
-    assert age(seconds) == text
 
 
 def test_resend_of_all_that_stalled_leaves_the_open_ones_alone(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 from unittest.mock import Mock
 
 import pytest
@@ -21,36 +20,12 @@ from fanfold_cli.run.record import Post, Record
 from proof.hurt import stage as hurt_stage
 from proof.hurt.meter import Meter
 from proof.hurt.stage import Stage
-from tests.commands import Stack, outputs
-from tests.service import ACCOUNT, AT, POST, REGION, System
+from tests.commands import Stack, outputs, run_on
+from tests.integration.cli.health.test_status import CALM, SERVICE, CloudWatch, Lambda, key
+from tests.integration.cli.test_cli_dlq import bury
+from tests.service import AT, POST, REGION, System
 
 FOLLOWERS = 200
-
-
-@dataclass
-class Lambda:
-    """PLAN behind every queue, of a stage that is named in the service's name of its metrics."""
-
-    state: str = "Enabled"
-
-    def list_event_source_mappings(self, **_: Any) -> Any:
-        arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:Bulk"
-        mapping = {"FunctionArn": "arn:deliver", "EventSourceArn": arn, "State": self.state}
-        return {"EventSourceMappings": [mapping]}
-
-    def get_function_configuration(self, **_: Any) -> Any:
-        return {"Environment": {"Variables": {"POWERTOOLS_SERVICE_NAME": "fanfold-prod-plan"}}}
-
-
-@dataclass
-class CloudWatch:
-    """Says that each lane has delivered 600 entries in the minute."""
-
-    asked: list[Any] = field(default_factory=list)
-
-    def get_metric_data(self, **request: Any) -> Any:
-        self.asked.append(request)
-        return {"MetricDataResults": [{"Values": [600.0]} for _ in request["MetricDataQueries"]]}
 
 
 @dataclass
@@ -149,7 +124,7 @@ def test_a_refresh_says_what_it_took(console: Console) -> None:
 @pytest.mark.usefixtures("half_delivered")
 def test_a_refresh_sees_which_lane_is_paused(console: Console) -> None:
     assert "paused" not in console.look().headline.text
-    console.watching.deployment.client("lambda").state = "Disabled"
+    console.watching.deployment.client("lambda").paused = ("Bulk",)
     state = console.look()
     assert "bulk is paused; nobody has noted" in state.headline.text
     assert "9 calls of SQS" in state.cost
@@ -167,19 +142,29 @@ def test_a_refresh_does_not_wait_for_the_followers_that_are_looked_up(
 
 @pytest.mark.usefixtures("half_delivered")
 def test_the_rate_on_aws_is_the_metric_of_both_lanes_once_a_minute(console: Console) -> None:
+    for lane in ("express", "bulk"):
+        about = {"service": f"{SERVICE}deliver", names.LANE: lane}
+        console.cloudwatch.values[key(names.ENTRIES_DELIVERED, "Sum", **about)] = [600.0]
     for _ in range(2):
+        console.look_up()
         state = console.look()
         assert state.rate == 20.0
         # The minute that is counted has ended a minute ago at least.
         assert 60 <= state.read_at - state.rate_at < 120
-    # An hour's price does not leap with the minute.
-    assert console.watching._reading.spent.metrics == 2
-    (asked,) = console.cloudwatch.asked
-    dimensions = [each["MetricStat"]["Metric"]["Dimensions"] for each in asked["MetricDataQueries"]]
-    assert dimensions == [
-        [{"Name": "service", "Value": "fanfold-prod-deliver"}, {"Name": "lane", "Value": lane}]
-        for lane in ("express", "bulk")
-    ]
+    assert len(console.cloudwatch.windows) == 2, "of the rate, and of the last audit"
+
+
+def test_the_page_says_what_fanfold_status_says(system: System, console: Console) -> None:
+    assert console.look().status == "", "the alarms are not known yet"
+    console.look_up()
+    assert console.look().status == CALM
+    bury(system, "Bulk", "1")
+    dead = "Not everything is well: 1 dead letter (bulk 1)."
+    assert (
+        console.look().status
+        == dead
+        == run_on(console.watching.deployment, "status").stdout.splitlines()[-1]
+    )
 
 
 class NoPool:
@@ -209,9 +194,9 @@ def note(record: Record, publisher: str, key: str) -> None:
 def test_what_an_earlier_publish_of_the_demo_owes_is_open_until_it_has_ended(
     system: System, stage: Stage
 ) -> None:
-    for key in ("post-1", "post-2"):
-        system.publish(key)
-        note(stage.people.record, "ada", key)
+    for tag in ("post-1", "post-2"):
+        system.publish(tag)
+        note(stage.people.record, "ada", tag)
     first = stage.shown.read(stage.shown.state)
     assert (first.open, first.queues["publish"].waiting) == (2, 2)
     system.pump()

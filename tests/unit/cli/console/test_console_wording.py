@@ -12,7 +12,6 @@ from fanfold_cli.console.views import (
     CELLS,
     GOOD,
     HURT,
-    Depth,
     Hurting,
     ReaderView,
     Ring,
@@ -21,6 +20,7 @@ from fanfold_cli.console.views import (
     Worker,
 )
 from fanfold_cli.deliveries.pauses import Pause, Paused, PausedLane
+from fanfold_cli.health.verdict import Depth
 
 QUIET = State(where="local engine", read_at=100.0, every_seconds=1.0, queues={"bulk": Depth()})
 RING = Ring(

@@ -237,8 +237,9 @@ def test_channels_are_priced_next_to_pushed_posts_on_request() -> None:
 
 
 def test_durations_have_the_unit_of_their_size_and_amounts_two_significant_digits() -> None:
-    seconds = (0.06, 9.94, 9.96, 59.6, 301.2, 11_765)
-    shown = ["0.1 s", "9.9 s", "10 s", "1 min 0 s", "5 min 1 s", "3 h 16 min"]
+    seconds = (0.06, 9.94, 9.96, 0, 59, 59.6, 301.2, 11_765, 90_061)
+    shown = ["0.1 s", "9.9 s", "10 s", "0 s", "59 s", "1 min 0 s", "5 min 1 s", "3 h 16 min"]
+    shown.append("1 d 1 h")
     assert list(map(duration, seconds)) == shown
     amounts = (0.000004, 0.000068, 0.0321, 0.1382, 6.284, 1_234.5)
     shown = ["<$0.00001", "$0.000068", "$0.032", "$0.14", "$6.28", "$1,234.50"]

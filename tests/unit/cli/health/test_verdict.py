@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from fanfold.sweep.oldest import SMALL_LATE_SECONDS
-from fanfold_cli.console.views import Depth
 from fanfold_cli.deliveries.pauses import Pause, Paused, PausedLane
 from fanfold_cli.health.verdict import (
     NOT_KNOWN,
@@ -15,6 +14,7 @@ from fanfold_cli.health.verdict import (
     STILL_SECONDS,
     WELL,
     Audit,
+    Depth,
     Health,
     Open,
     Verdict,

@@ -1,11 +1,17 @@
-"""An idle timeout: a wait for deliveries ends after a time without progress."""
+"""Watches deliveries: one until it ends, or many until nothing arrives for a time."""
 
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from fanfold import clock, names
+from fanfold.fanout.row import COMPLETE, ENDED, STALLED
 from fanfold.sweep.silence import SILENCE_SECONDS
+from fanfold_cli.progress import progress_bar
 from fanfold_cli.terminal import say
 
+POLL_SECONDS = 0.5
 # A message is received again this long after a failed run, in the slowest queue.
 AGAIN_SECONDS = max(queue.visibility_seconds for queue in names.QUEUES)
 # SWEEP resends a fan-out that was silent for `SILENCE_SECONDS`, which is longer than
@@ -13,6 +19,28 @@ AGAIN_SECONDS = max(queue.visibility_seconds for queue in names.QUEUES)
 DELIVERY_SECONDS = SILENCE_SECONDS + 2 * 60.0 + names.DELIVER.seconds
 # People wonder about a longer pause.
 QUIET_SECONDS = 15.0
+
+T = TypeVar("T")
+
+
+def until_ended(
+    read: Callable[[], T], as_told: Callable[[T], Mapping[str, Any]], *, seconds: float = math.inf
+) -> T:
+    """Show a progress bar until the delivery ends or stalls, or the `seconds` are over.
+
+    `as_told` returns the delivery as the API answers it.
+    """
+    end = clock.monotonic() + seconds
+    with progress_bar("Delivering", total=None, unit="entries") as bar:
+        while True:
+            told = as_told(found := read())
+            # Until it is complete, the total is an estimate; then the bar must be full.
+            which = "delivered" if told["state"] == COMPLETE else "followers_estimated"
+            bar.reach(told["delivered"], total=told[which])
+            left = end - clock.monotonic()
+            if told["state"] in (*ENDED, STALLED) or left <= 0:
+                return found
+            clock.sleep(min(POLL_SECONDS, left))
 
 
 @dataclass
