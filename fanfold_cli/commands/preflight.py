@@ -4,7 +4,6 @@ import os
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
@@ -14,7 +13,7 @@ from fanfold_cli.local import context as contexts
 from fanfold_cli.options import ContextOption, JsonOption
 from fanfold_cli.preflight import checks
 from fanfold_cli.preflight.account import Account
-from fanfold_cli.preflight.checks import STOPS, Check, FoundStack, Status
+from fanfold_cli.preflight.checks import STOPS, FoundStack, Result, fails, ok
 from fanfold_cli.preflight.issuer import check_issuer, fetch
 from fanfold_cli.preflight.synthesis import synthesize
 from fanfold_cli.preflight.wanted import Wanted
@@ -27,6 +26,7 @@ from fanfold_cli.terminal import (
     print_json,
     print_result,
     say,
+    text_table,
 )
 from fanfold_client.connections import is_loopback
 
@@ -45,11 +45,13 @@ def preflight(context: ContextOption = None, as_json: JsonOption = False) -> Non
         say("Asking the account and the issuer.")
         with waiting_for("the account and the issuer", is_said=True):
             found = list(_checks(wanted, ordinary_deploy(given)))
-    stops = [check for check in found if check.status in STOPS]
+    stops = [name for name, result in found if result.status in STOPS]
     if as_json:
-        print_json({"stack": wanted.stack, "checks": [asdict(check) for check in found]})
+        checked = [{"name": name, **result._asdict()} for name, result in found]
+        print_json({"stack": wanted.stack, "checks": checked})
     else:
-        _print(found)
+        rows = ((name, result.status.value, result.sentence) for name, result in found)
+        print_result(text_table(("check", "result", "what it means"), rows))
         conclusion = "Do not deploy yet" if stops else "Nothing stands in the way of a deploy"
         say(f"{conclusion}: {counted(len(stops), 'check')} of {len(found)} failed.")
     if stops:
@@ -62,38 +64,33 @@ def ordinary_deploy(context: list[str]) -> str:
     return shlex.join(["npx", "cdk", "deploy", *(word for value in kept for word in ("-c", value))])
 
 
-def _checks(wanted: Wanted, deploy: str) -> Iterator[Check]:
+def _checks(wanted: Wanted, deploy: str) -> Iterator[tuple[str, Result]]:
     if wanted.issuer is not None:
-        yield check_issuer(wanted.issuer, fetch)
+        yield "issuer", check_issuer(wanted.issuer, fetch)
     if (elsewhere := os.environ.get("AWS_ENDPOINT_URL")) and is_loopback(elsewhere):
-        yield Check(
-            "account",
-            Status.FAILS,
+        other = fails(
             f"AWS_ENDPOINT_URL is {elsewhere}, so a local engine would answer for AWS: open "
             "another shell, or run `unset AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID "
-            "AWS_SECRET_ACCESS_KEY`.",
+            "AWS_SECRET_ACCESS_KEY`."
         )
+        yield "account", other
         return
     try:
         account = Account(aws_region())
         number = account.number()
     # botocore raises a ValueError for an AWS_ENDPOINT_URL that is not a URL.
     except (ExpectedError, ClientError, BotoCoreError, ValueError) as error:
-        yield Check(
-            "account",
-            Status.FAILS,
-            f"AWS cannot be asked, so the other checks are left out: {error}",
-        )
+        yield "account", fails(f"AWS cannot be asked, so the other checks are left out: {error}")
         return
-    yield Check("account", Status.OK, f"This is account {number}, region {account.region}.")
+    yield "account", ok(f"This is account {number}, region {account.region}.")
     yield from _of_account(wanted, account, deploy)
 
 
-def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check]:
+def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[tuple[str, Result]]:
     found: FoundStack | None = None
     unread: Exception | None = None
 
-    def stack() -> Check:
+    def stack() -> Result:
         nonlocal found, unread
         try:
             found = account.stack(wanted.stack)
@@ -107,23 +104,23 @@ def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check
             raise unread
         return found
 
-    def retention() -> Check | None:
+    def retention() -> Result | None:
         if (stack := read()) is None or not stack.has_lived:
             return None
         return checks.check_retention(wanted, account.entry_days(wanted.stack))
 
-    def alarms() -> Check | None:
+    def alarms() -> Result | None:
         if (stack := read()) is None or stack.alarm_topic is None:
             return None
         return checks.check_alarms(wanted, stack, account.addresses(stack.alarm_topic))
 
-    def slack() -> Check | None:
+    def slack() -> Result | None:
         if wanted.slack is None:
             return None
         names = account.slack_configurations(wanted.slack)
         return checks.check_slack(wanted.slack, account.region, names)
 
-    asked: dict[str, Callable[[], Check | None]] = {
+    asked: dict[str, Callable[[], Result | None]] = {
         "bootstrap": lambda: checks.check_bootstrap(
             wanted, account.bootstrap_version(wanted.bootstrap_parameter)
         ),
@@ -138,17 +135,7 @@ def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check
     }
     for name, ask in asked.items():
         try:
-            if check := ask():
-                yield check
+            if result := ask():
+                yield name, result
         except (ClientError, BotoCoreError) as error:
-            yield checks.unchecked(name, error)
-
-
-def _print(found: list[Check]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("check", "result", "what it means")
-    for check in found:
-        table.add_row(check.name, check.status.value, Text(check.sentence))
-    print_result(table)
+            yield name, checks.unchecked(error)

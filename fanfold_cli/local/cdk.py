@@ -16,6 +16,8 @@ from fanfold_cli.terminal import ExpectedError
 # Names a CDK executable to use instead of the one in node_modules.
 CDK_VARIABLE = "FANFOLD_CDK"
 STAGE = {"stage": "local"}
+# CDK asks for no newer version, and sends no telemetry.
+QUIET = {"CDK_DISABLE_VERSION_CHECK": "1", "CDK_DISABLE_CLI_TELEMETRY": "true"}
 # Tells a timeline in another app that the functions run here (infra/embedding/properties.py).
 EMBEDDED = {"fanfold:local": "true"}
 
@@ -109,9 +111,5 @@ def find_executable(app_directory: Path) -> str:
 
 
 def environment(endpoint: aws.LocalEndpoint) -> dict[str, str]:
-    """The endpoint and credentials of the engine; CDK sends no telemetry."""
-    return {
-        **aws.local_environment(endpoint),
-        "CDK_DISABLE_VERSION_CHECK": "1",
-        "CDK_DISABLE_CLI_TELEMETRY": "true",
-    }
+    """The endpoint and credentials of the engine."""
+    return {**aws.local_environment(endpoint), **QUIET}

@@ -29,7 +29,7 @@ class LostTable:
 
 def lost_tables(deployed: Template, synthesized: Template) -> list[LostTable]:
     """List the tables whose items the engine would delete."""
-    old, new = _of_type(TABLE_TYPE, deployed), _of_type(TABLE_TYPE, synthesized)
+    old, new = of_type(deployed, TABLE_TYPE), of_type(synthesized, TABLE_TYPE)
     lost = []
     for logical_id, table in old.items():
         differing = _differences(table, new[logical_id]) if logical_id in new else ()
@@ -46,7 +46,7 @@ def forgotten_days(deployed: Mapping[str, int], wanted: Mapping[str, int]) -> in
 def entry_days(template: Template) -> dict[str, int]:
     """`Settings.entry_days` of each of our functions, of whatever version, by its logical id."""
     found = {}
-    for logical_id, function in _of_type(FUNCTION_TYPE, template).items():
+    for logical_id, function in of_type(template, FUNCTION_TYPE).items():
         variables = function["Properties"].get("Environment", {}).get("Variables", {})
         if "TIMELINES_TABLE" in variables:
             known = (variables.get(name, 0) for name in _RETENTIONS)
@@ -57,7 +57,7 @@ def entry_days(template: Template) -> dict[str, int]:
 def times_to_live(template: Template) -> dict[str, str]:
     """The attribute of each table whose items expire, by the table's logical id."""
     found = {}
-    for logical_id, table in _of_type(TABLE_TYPE, template).items():
+    for logical_id, table in of_type(template, TABLE_TYPE).items():
         specification = table.get("Properties", {}).get("TimeToLiveSpecification") or {}
         if specification.get("Enabled"):
             found[logical_id] = specification["AttributeName"]
@@ -67,15 +67,16 @@ def times_to_live(template: Template) -> dict[str, str]:
 def cors_configurations(template: Template) -> dict[str, dict[str, Any]]:
     """The CORS configurations, by the logical ids of their APIs."""
     found = {}
-    for logical_id, api in _of_type(API_TYPE, template).items():
+    for logical_id, api in of_type(template, API_TYPE).items():
         if cors := api.get("Properties", {}).get("CorsConfiguration"):
             found[logical_id] = cors
     return found
 
 
-def _of_type(type_: str, template: Template) -> dict[str, Mapping[str, Any]]:
+def of_type(template: Template, *types: str) -> dict[str, Any]:
+    """The resources of these types, by their logical ids."""
     resources = template.get("Resources", {}).items()
-    return {logical_id: each for logical_id, each in resources if each["Type"] == type_}
+    return {logical_id: each for logical_id, each in resources if each["Type"] in types}
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import urllib3
 
-from fanfold_cli.preflight.checks import Check, Status
+from fanfold_cli.preflight.checks import Result, fails, ok, warns
 from fanfold_client import pool_for
 
 DISCOVERY: Final = "/.well-known/openid-configuration"
@@ -27,7 +27,7 @@ class Unreadable(Exception):
     """A document cannot be read or is wrong; the text is a sentence."""
 
 
-def check_issuer(issuer: str, fetch: Fetch) -> Check:
+def check_issuer(issuer: str, fetch: Fetch) -> Result:
     """Read what API Gateway will read; unlike here, it must be reachable from the internet."""
     discovery = issuer.rstrip("/") + DISCOVERY
     slow: list[str] = []
@@ -43,33 +43,25 @@ def check_issuer(issuer: str, fetch: Fetch) -> Check:
             raise Unreadable(f"{discovery} names no https address of keys (jwks_uri).")
         keys = _json(keys_at, fetch, slow).get("keys")
     except Unreadable as error:
-        return Check(
-            "issuer",
-            Status.FAILS,
-            f"{error} API Gateway reads it when the authorizer is created: no token passes.",
+        return fails(
+            f"{error} API Gateway reads it when the authorizer is created: no token passes."
         )
     found = keys if isinstance(keys, list) else []
     signing = [key for key in found if _signs_by_rsa(key)]
     if not signing:
         kinds = sorted({str(key.get("kty")) for key in found if isinstance(key, dict)})
-        return Check(
-            "issuer",
-            Status.FAILS,
+        return fails(
             f"{keys_at} holds no RSA key for signatures that has an id, `kid` "
             f"({', '.join(kinds) or 'no key at all'}), and API Gateway uses no others: have the "
-            "issuer sign with RS256.",
+            "issuer sign with RS256."
         )
     if slow:
-        return Check(
-            "issuer",
-            Status.WARNING,
+        return warns(
             f"{' and '.join(slow)}, and API Gateway waits for only {GATEWAY_SECONDS} s. If it is "
-            "as slow from there, the authorizer cannot be created, or tokens do not pass.",
+            "as slow from there, the authorizer cannot be created, or tokens do not pass."
         )
-    return Check(
-        "issuer",
-        Status.OK,
-        f"{issuer} can be read from here, and uses RSA ({len(signing)} of {len(found)} keys).",
+    return ok(
+        f"{issuer} can be read from here, and uses RSA ({len(signing)} of {len(found)} keys)."
     )
 
 

@@ -1,6 +1,5 @@
 """Synthesizes the app as `cdk deploy` would, without bundling, credentials or the network."""
 
-import os
 import shlex
 import subprocess
 import sys
@@ -8,13 +7,15 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from fanfold_cli import aws
 from fanfold_cli.local import assembly
-from fanfold_cli.local.cdk import find_executable
+from fanfold_cli.local.cdk import QUIET, find_executable
 from fanfold_cli.local.home import CHECKOUT
 from fanfold_cli.terminal import ExpectedError
 
 # It takes about ten seconds.
 TIMEOUT_SECONDS: Final = 120
+OLD_NODE: Final = {"JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20"}
 
 
 def synthesize(context: list[str]) -> assembly.SynthesizedStack:
@@ -28,7 +29,8 @@ def synthesize(context: list[str]) -> assembly.SynthesizedStack:
             done = subprocess.run(
                 [find_executable(CHECKOUT), *command, "--output", directory],
                 cwd=CHECKOUT,
-                env=_environment(),
+                # The app names no account, so CDK needs no credentials.
+                env={**aws.environment_without_aws(), **QUIET, **OLD_NODE},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -43,20 +45,6 @@ def synthesize(context: list[str]) -> assembly.SynthesizedStack:
             raise ExpectedError(f"The app refuses these values.\n{_reason(done.stderr)}")
         (stack,) = assembly.read_stacks(Path(directory))
         return stack
-
-
-def _environment() -> dict[str, str]:
-    # The app names no account, so CDK needs no credentials.
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    return {
-        **kept,
-        "AWS_CONFIG_FILE": os.devnull,
-        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "CDK_DISABLE_VERSION_CHECK": "1",
-        "CDK_DISABLE_CLI_TELEMETRY": "true",
-        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
-    }
 
 
 def _reason(stderr: str) -> str:

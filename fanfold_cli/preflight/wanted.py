@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from fanfold import names
 from fanfold_cli.local.assembly import SynthesizedStack
-from fanfold_cli.local.template import entry_days
+from fanfold_cli.local.template import entry_days, of_type
 
 TABLE_TYPES: Final = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
 SUBSCRIPTION_TYPE: Final = "AWS::SNS::Subscription"
@@ -42,7 +42,7 @@ class Wanted:
     @classmethod
     def by(cls, stack: SynthesizedStack) -> "Wanted":
         template = stack.template
-        tables = _resources(template, *TABLE_TYPES)
+        tables = of_type(template, *TABLE_TYPES)
         outputs = template["Outputs"]
         return cls(
             stack.name,
@@ -60,25 +60,21 @@ class Wanted:
             issuer=_issuer(template),
             emails={
                 logical_id: each["Properties"]["Endpoint"]
-                for logical_id, each in _resources(template, SUBSCRIPTION_TYPE).items()
+                for logical_id, each in of_type(template, SUBSCRIPTION_TYPE).items()
             },
             slack=_slack(template),
             workers=sum(
                 mapping["Properties"]["ScalingConfig"]["MaximumConcurrency"]
-                for mapping in _resources(template, "AWS::Lambda::EventSourceMapping").values()
+                for mapping in of_type(template, "AWS::Lambda::EventSourceMapping").values()
             ),
             max_write_units=_max_write_units(tables),
             warm_write_units=template.get("Metadata", {}).get("Fanfold", {}).get("WarmWriteUnits"),
             entry_days=entry_days(template),
             requests_per_second=max(
                 stage["Properties"]["DefaultRouteSettings"]["ThrottlingRateLimit"]
-                for stage in _resources(template, "AWS::ApiGatewayV2::Stage").values()
+                for stage in of_type(template, "AWS::ApiGatewayV2::Stage").values()
             ),
         )
-
-
-def _resources(template: Mapping[str, Any], *types: str) -> dict[str, Any]:
-    return {id_: each for id_, each in template["Resources"].items() if each["Type"] in types}
 
 
 def _is_protected(table: Mapping[str, Any]) -> bool:
@@ -87,7 +83,7 @@ def _is_protected(table: Mapping[str, Any]) -> bool:
 
 
 def _issuer(template: Mapping[str, Any]) -> str | None:
-    for authorizer in _resources(template, "AWS::ApiGatewayV2::Authorizer").values():
+    for authorizer in of_type(template, "AWS::ApiGatewayV2::Authorizer").values():
         issuer = authorizer["Properties"]["JwtConfiguration"]["Issuer"]
         if isinstance(issuer, str):  # otherwise it has the id of the stack's own pool
             return issuer
@@ -95,7 +91,7 @@ def _issuer(template: Mapping[str, Any]) -> str | None:
 
 
 def _slack(template: Mapping[str, Any]) -> Slack | None:
-    for each in _resources(template, "AWS::Chatbot::SlackChannelConfiguration").values():
+    for each in of_type(template, "AWS::Chatbot::SlackChannelConfiguration").values():
         wanted = each["Properties"]
         _, parts = wanted["ConfigurationName"]["Fn::Join"]
         name = "".join("{region}" if part == {"Ref": "AWS::Region"} else part for part in parts)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fanfold_cli.preflight.checks import (
-    Check,
     FoundStack,
     FoundTable,
+    Result,
     Status,
     check_alarms,
     check_bootstrap,
@@ -61,7 +61,7 @@ def stack(status: str = "CREATE_COMPLETE", *, on: bool = True, **more: Any) -> F
     )
 
 
-def said(check: Check, status: Status, *words: str) -> None:
+def said(check: Result, status: Status, *words: str) -> None:
     assert check.status is status
     for word in words:
         assert word in check.sentence

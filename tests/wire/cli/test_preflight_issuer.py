@@ -14,7 +14,7 @@ from botocore.exceptions import ReadTimeoutError
 
 from fanfold_cli.preflight import account
 from fanfold_cli.preflight import issuer as preflight_issuer
-from fanfold_cli.preflight.checks import Check, Status
+from fanfold_cli.preflight.checks import Result, Status
 from fanfold_cli.preflight.issuer import DISCOVERY, MAX_BYTES, check_issuer, fetch
 from fanfold_client import connections
 from tests.wire.conftest import REGION, Certificates
@@ -39,7 +39,7 @@ class Issuer:
         documents = {DISCOVERY: self.discovery, "/keys": self.keys}
         return reply(documents[call.path])
 
-    def check(self) -> Check:
+    def check(self) -> Result:
         return check_issuer(self.address, fetch)
 
 
