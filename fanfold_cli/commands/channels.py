@@ -1,7 +1,6 @@
 """`fanfold channels`: list, add or demote channels."""
 
 import math
-from typing import Annotated
 
 import typer
 
@@ -13,7 +12,7 @@ from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.errors import TryLater
 from fanfold.follows.follower_estimate import Estimate
 from fanfold_cli.cost.channel import post_units
-from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
+from fanfold_cli.options import HomeOption, JsonOption, Publisher, StackOption, YesOption
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.publishers.channels import (
     ACTIVE,
@@ -44,8 +43,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-PublisherArgument = Annotated[str, typer.Argument(metavar="PUBLISHER", help="Id of the publisher.")]
-
 
 @app.command("list")
 def list_(stack: StackOption = None, home: HomeOption = None, as_json: JsonOption = False) -> None:
@@ -67,14 +64,13 @@ def list_(stack: StackOption = None, home: HomeOption = None, as_json: JsonOptio
 
 @app.command()
 def add(
-    publisher: PublisherArgument,
+    publisher: Publisher,
     yes: YesOption = False,
     stack: StackOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Add a channel for a publisher, or reactivate a demoted one; asks first."""
-    checked_id(publisher)
     deployment = Deployment.to_change(stack, home)
     check_gives(deployment)
     with failing_with("The channel cannot be added; run it again", TryLater):
@@ -100,7 +96,7 @@ def add(
 
 @app.command()
 def demote(
-    publisher: PublisherArgument,
+    publisher: Publisher,
     yes: YesOption = False,
     stack: StackOption = None,
     home: HomeOption = None,
@@ -110,7 +106,6 @@ def demote(
 
     Posts in the channel stay readable until they expire.
     """
-    checked_id(publisher)
     deployment = Deployment.to_change(stack, home)
     with failing_with("The channel cannot be demoted; run it again", TryLater):
         heads = deployment.stores().heads

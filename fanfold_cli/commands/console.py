@@ -15,7 +15,7 @@ from fanfold_cli.local.home import Home
 from fanfold_cli.options import BrowserOption, HomeOption, JsonOption, PortOption, StackOption
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import has_terminal, interrupted_with, print_json, print_result, say
-from fanfold_cli.users.acting import check_user
+from fanfold_cli.users.acting import checked_user
 
 
 def console(
@@ -40,7 +40,7 @@ def console(
 ) -> None:
     """Open a page that shows deliveries, queues and timelines live."""
     for user in reader or ():
-        check_user(user, "--reader")
+        checked_user(user, "--reader")
     deployment = Deployment.choose(stack, home)
     may_change = operate or deployment.is_local
     target = ("--stack", stack) if stack else ("--home", str(Home.choose(home).path))

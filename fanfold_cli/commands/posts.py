@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from fanfold import answers, clock
+from fanfold import answers
 from fanfold.contract import MAX_IDEMPOTENCY_KEY_CHARS
-from fanfold.fanout.row import CHANNEL, COMPLETE, ENDED, STALLED
-from fanfold_cli.options import HomeOption, JsonOption, RefId, StackOption, checked_id
-from fanfold_cli.progress import progress_bar, waiting_for
+from fanfold.fanout.row import CHANNEL, COMPLETE
+from fanfold_cli.deliveries.watch import until_ended
+from fanfold_cli.options import HomeOption, JsonOption, RefId, StackOption
+from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import (
     ExpectedError,
@@ -28,13 +29,10 @@ from fanfold_cli.users.acting import (
     TextArgument,
     UserOption,
     body_of,
-    check_user,
     checked_key,
     client_of,
 )
 from fanfold_client import Failed, Fanfold
-
-POLL_SECONDS = 0.5
 
 
 def publish(
@@ -61,15 +59,18 @@ def publish(
     as_json: JsonOption = False,
 ) -> None:
     """Publish a post as a user; with --wait, watch it reach the followers."""
-    check_user(user)
     content, key = body_of(text, body, lambda: sys.stdin.read()), checked_key(key)
     api = client_of(Deployment.to_change(stack, home), user)
     known: dict[str, Any] = {"key": key}
+    delivery: answers.Delivery | None = None
     with interrupted_with(lambda: _what_is_known(known)):
         known |= _publish(api, content, published_at, key)
         with suppress(Failed):  # it is published anyway
             known["publisher_id"] = api.post(known["ref_id"])["publisher_id"]
-        delivery = _watch(api, known["ref_id"]) if wait else None
+        if wait:
+            unseen = f"The post is published as {known['ref_id']}, but its delivery cannot be seen"
+            with failing_with(unseen, Failed):
+                delivery = until_ended(lambda: api.delivery(known["ref_id"]), dict)
     if as_json:
         print_json(known | ({} if delivery is None else {"delivery": delivery}))
     else:
@@ -96,8 +97,6 @@ def edit(
     as_json: JsonOption = False,
 ) -> None:
     """Edit your post: replace its body."""
-    check_user(user)
-    checked_id(ref_id)
     content = body_of(text, body, lambda: sys.stdin.read())
     api = client_of(Deployment.to_change(stack, home), user)
     failed = failing_with("The post was not edited", Failed)
@@ -118,8 +117,6 @@ def retract(
     as_json: JsonOption = False,
 ) -> None:
     """Retract your post: hide it from everybody and end its delivery."""
-    check_user(user)
-    checked_id(ref_id)
     api = client_of(Deployment.to_change(stack, home), user)
     failed = failing_with("The post was not retracted", Failed)
     with interrupted_with(MAY_BE_DONE), failed, waiting_for("the answer to the retraction"):
@@ -161,20 +158,3 @@ def _what_is_known(known: dict[str, Any]) -> str:
         f"the post is published as {ref_id}, with --key {key}. The delivery goes on; "
         f"`fanfold fanout watch {ref_id}` shows it."
     )
-
-
-def _watch(api: Fanfold, ref_id: str) -> answers.Delivery:
-    """Show the progress of the delivery until it ends or stalls."""
-    with (
-        failing_with(f"The post is published as {ref_id}, but its delivery cannot be seen", Failed),
-        progress_bar("Delivering", total=None, unit="entries") as bar,
-    ):
-        while True:
-            delivery = api.delivery(ref_id)
-            delivered, estimated = delivery["delivered"], delivery["followers_estimated"]
-            has_ended = delivery["state"] in (*ENDED, STALLED)
-            # The estimate may be a little off, and a finished bar must be full.
-            bar.reach(delivered, total=delivered if has_ended else estimated)
-            if has_ended:
-                return delivery
-            clock.sleep(POLL_SECONDS)

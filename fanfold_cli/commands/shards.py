@@ -10,7 +10,7 @@ from fanfold.follows import ring
 from fanfold.follows.levels import LEVEL_SECONDS
 from fanfold.follows.ring_reader import RingRead
 from fanfold.follows.sharding import PARTITION_WRITES
-from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
+from fanfold_cli.options import HomeOption, JsonOption, Publisher, StackOption, YesOption
 from fanfold_cli.publishers.shards import ShardReport, shards_at
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import (
@@ -30,7 +30,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-PublisherArgument = Annotated[str, typer.Argument(metavar="PUBLISHER", help="Id of the publisher.")]
 LevelOption = Annotated[
     int,
     typer.Option(
@@ -44,7 +43,7 @@ LevelOption = Annotated[
 
 @app.command()
 def show(
-    publisher: PublisherArgument,
+    publisher: Publisher,
     estimate: Annotated[
         bool, typer.Option("--estimate", help="Read one page of each shard, and estimate the rest.")
     ] = False,
@@ -53,7 +52,6 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show the level of a publisher, its growths, and the edges in each shard."""
-    checked_id(publisher)
     deployment = Deployment.choose(stack, home)
     with failing_with("The shards cannot be read"):
         stores = deployment.stores()
@@ -66,7 +64,7 @@ def show(
 
 @app.command()
 def grow(
-    publisher: PublisherArgument,
+    publisher: Publisher,
     level: LevelOption,
     yes: YesOption = False,
     stack: StackOption = None,
@@ -74,7 +72,6 @@ def grow(
     as_json: JsonOption = False,
 ) -> None:
     """Add write shards for a publisher before a rush of follows; none is ever removed."""
-    checked_id(publisher)
     deployment = Deployment.to_change(stack, home)
     with failing_with("The shards cannot be grown; run it again", TryLater):
         _check_level(deployment, level)

@@ -1,8 +1,8 @@
 """`fanfold timeline`, `unread` and `token`: what a user reads, and the token for it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -22,13 +22,11 @@ from fanfold_cli.terminal import (
     print_result,
     printable,
     say,
+    text_table,
 )
-from fanfold_cli.users.acting import UserOption, check_user, client_of
+from fanfold_cli.users.acting import UserOption, client_of
 from fanfold_cli.users.sign_in import sign_in
 from fanfold_client import Entries, Failed
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 LIMIT = 20
 POLL_SECONDS = 2.0
@@ -57,7 +55,6 @@ def timeline(
     as_json: JsonOption = False,
 ) -> None:
     """Show a user's timeline, newest first; with --follow, keep printing new entries."""
-    check_user(user)
     if publisher is not None:
         checked_id(publisher)
     deployment = Deployment.to_change(stack, home)
@@ -84,7 +81,6 @@ def unread(
     as_json: JsonOption = False,
 ) -> None:
     """Count a user's unread entries."""
-    check_user(user)
     api = client_of(Deployment.to_change(stack, home), user)
     with failing_with("The entries cannot be counted", Failed), waiting_for("the count"):
         found = api.unread()
@@ -96,7 +92,7 @@ def unread(
 
 
 def token(
-    user: Annotated[str, typer.Option("--user", help="Name of the user; created if new.")],
+    user: UserOption,
     reset_password: Annotated[
         bool,
         typer.Option(
@@ -112,7 +108,6 @@ def token(
 
     A stage that keeps its data refuses.
     """
-    check_user(user)
     deployment = Deployment.to_change(stack, home)
     signed = sign_in(deployment, user, reset_password=reset_password)
     is_by_sub = not deployment.is_local and deployment.run_time_settings().user_claim == "sub"
@@ -129,24 +124,15 @@ def _show(page: TimelinePage, title: str) -> None:
     if not page["entries"]:
         say("There is nothing here.")
     else:
-        print_result(_table(page["entries"], title))
+        columns = ("published", "publisher", "ref_id", "post")
+        rows = (map(printable, _cells(entry)) for entry in page["entries"])
+        print_result(text_table(columns, rows, folded=("ref_id",), title=title))
     if page["next"] is not None:
         say(f"There is more below: --before {page['next']}")
 
 
-def _table(entries: Iterable[TimelineEntry], title: str) -> "Table":
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(title), title_justify="left")
-    table.add_column("published", no_wrap=True)
-    table.add_column("publisher")
-    table.add_column("ref_id", overflow="fold")
-    table.add_column("post")
-    for entry in entries:
-        row = (entry["published_at"][:19], entry["publisher_id"], entry["ref_id"], _words(entry))
-        table.add_row(*(Text(printable(each)) for each in row))
-    return table
+def _cells(entry: TimelineEntry) -> tuple[str, ...]:
+    return entry["published_at"][:19], entry["publisher_id"], entry["ref_id"], _words(entry)
 
 
 def _words(entry: Mapping[str, Any]) -> str:

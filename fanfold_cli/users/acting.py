@@ -9,6 +9,7 @@ import typer
 from fanfold import clock, contract, json_text
 from fanfold.errors import BadInput
 from fanfold.ids import is_id
+from fanfold_cli.options import checked_id
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import WrongValue, say
 from fanfold_cli.usage import WrongUsage
@@ -19,10 +20,24 @@ TOKEN_SECONDS = 40 * 60.0
 # What Ctrl-C says during a request that can be repeated.
 MAY_BE_DONE = "the change may have been made; run it again."
 
+
+def checked_user(user: str, option: str = "--user") -> str:
+    """Return a user name; raises `WrongValue` if it cannot be one."""
+    if not is_id(user):
+        raise WrongValue(
+            f"{option} must be 1 to {contract.MAX_ID_CHARS} letters, digits and _ . : | @ + = -, "
+            f"not {user!r}."
+        )
+    return user
+
+
 UserOption = Annotated[
     str,
     typer.Option(
-        "--user", metavar="NAME", help="Act as this user of the stack's pool, created if new."
+        "--user",
+        metavar="NAME",
+        help="Act as this user of the stack's pool, created if new.",
+        callback=lambda user: checked_user(user),
     ),
 ]
 PublisherId = Annotated[
@@ -31,6 +46,7 @@ PublisherId = Annotated[
         metavar="PUBLISHER_ID",
         help="Id of a publisher: on the local engine the user's name, on AWS mostly the `id` that "
         "`fanfold token --json` prints.",
+        callback=checked_id,
     ),
 ]
 TextArgument = Annotated[
@@ -72,15 +88,6 @@ class _Retries:
             why = "The service asks to wait" if failed.retry_after else "No answer yet"
             say(f"{why}; trying again.")
         self.is_said = True
-
-
-def check_user(user: str, option: str = "--user") -> None:
-    """Raise `WrongValue` if this cannot be a user name."""
-    if not is_id(user):
-        raise WrongValue(
-            f"{option} must be 1 to {contract.MAX_ID_CHARS} letters, digits and _ . : | @ + = -, "
-            f"not {user!r}."
-        )
 
 
 def client_of(deployment: Deployment, user: str, *, seconds: float = Fanfold.seconds) -> Fanfold:
