@@ -17,8 +17,6 @@ from fanfold_cli.run.record import Key, Post, Record
 from fanfold_cli.run.rows import Row
 from fanfold_cli.terminal import counted
 
-# `unread` counts at most this many entries above the marker.
-MAX_UNREAD = 100
 # Of each fault, to keep a report readable.
 EXAMPLES = 5
 
@@ -257,22 +255,3 @@ def _missing(
         found.count(is_visible)
         if is_visible and ref_id not in shown:
             yield f"does not show {ref_id} of {post.publisher}, which is there"
-
-
-def wrong_about_unread(
-    answer: Any, marker: Key | None, whole: Reading, *, hides_nothing: bool
-) -> str | None:
-    """What is wrong with an answer to `unread`, for a timeline that does not change.
-
-    `unread` examines the newest 100 entries, hidden ones included. So it may count fewer than are
-    shown above the marker, if it says that there are more.
-    """
-    above = sum(key > marker for key in whole.keys) if marker else len(whole.keys)
-    unread, more = answer["unread"], answer["more"]
-    if hides_nothing:
-        is_right = (unread, more) == (min(above, MAX_UNREAD), above > MAX_UNREAD)
-    elif more:
-        is_right = unread <= min(above, MAX_UNREAD)
-    else:
-        is_right = unread == above
-    return None if is_right else f"{whole.reader} is told {answer}, and {above} are above {marker}."

@@ -33,7 +33,7 @@ from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
 from fanfold_cli.run.people import FOLLOWS, MUTES, PAUSE_SECONDS
 from fanfold_cli.run.record import Key
-from fanfold_cli.run.verdict import Reading, judge, wrong_about_unread
+from fanfold_cli.run.verdict import Reading, judge
 from fanfold_cli.stack import Deployment
 from proof.aws_verify.history import gaps, history_of
 from proof.history.__main__ import table
@@ -42,6 +42,7 @@ from tests.e2e.clients import User
 from tests.e2e.company import THREADS, Company
 from tests.e2e.logs import assert_no_secrets
 from tests.lifetimes import LIFETIME_HOURS
+from tests.unit.cli.test_run_verdict import wrong_about_unread
 
 SEED = 15
 # Ten times what the second look takes.

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from fanfold_cli.run.record import Post, Record, Request, surely
+from fanfold.contract import MAX_UNREAD
+from fanfold_cli.run.record import Key, Post, Record, Request, surely
 from fanfold_cli.run.rows import Row
-from fanfold_cli.run.verdict import Reading, Verdict, judge, wrong_about_unread
+from fanfold_cli.run.verdict import Reading, Verdict, judge
 
 OLDER = Post("older", "bob", "2026-11-20T17:00:00.123Z", begun=20, complete=25)
 NEWER = Post("newer", "bob", "2026-11-20T18:00:00.123Z", begun=21, complete=28)
@@ -127,6 +128,25 @@ def test_a_reading_that_stopped_owes_only_what_is_above_its_last_entry() -> None
     for each in (one, none):
         each.look_no_further()
     assert not complaints(one, none)
+
+
+def wrong_about_unread(
+    answer: Any, marker: Key | None, whole: Reading, *, hides_nothing: bool
+) -> str | None:
+    """What is wrong with an answer to `unread`, for a timeline that does not change.
+
+    `unread` examines the newest 100 entries, hidden ones included. So it may count fewer than are
+    shown above the marker, if it says that there are more.
+    """
+    above = sum(key > marker for key in whole.keys) if marker else len(whole.keys)
+    unread, more = answer["unread"], answer["more"]
+    if hides_nothing:
+        is_right = (unread, more) == (min(above, MAX_UNREAD), above > MAX_UNREAD)
+    elif more:
+        is_right = unread <= min(above, MAX_UNREAD)
+    else:
+        is_right = unread == above
+    return None if is_right else f"{whole.reader} is told {answer}, and {above} are above {marker}."
 
 
 @pytest.mark.parametrize(
