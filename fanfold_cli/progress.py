@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -100,6 +100,13 @@ def progress_bar(what: str, *, total: int | None, unit: str) -> Iterator[Bar]:
     finally:
         if is_first:
             _shown.release()
+
+
+def go_through(steps: Iterable[int], what: str, *, total: int | None, unit: str) -> None:
+    """Do the steps, with a bar that advances by the count that each of them yields."""
+    with progress_bar(what, total=total, unit=unit) as bar:
+        for count in steps:
+            bar.advance(count)
 
 
 def unit_of(total: float | None, unit: str) -> str:

@@ -7,7 +7,7 @@ from fanfold.audit import sampling
 from fanfold.audit.audit import Report
 from fanfold.audit.rule import Finding
 from fanfold_cli.cost.prices import PRICES
-from fanfold_cli.terminal import counted, dollars, print_result, say
+from fanfold_cli.terminal import counted, dollars, print_examples, print_result, say, text_table
 
 MEANINGS = {
     Finding.ENTRY_MISSING: "readers without a post that they are owed",
@@ -86,18 +86,11 @@ def say_not_enough(report: Report, failure: str) -> None:
 
 
 def _show_findings(report: Report) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("what", "found", "meaning")
-    for kind, meaning in MEANINGS.items():
-        if found := report.counts[kind]:
-            table.add_row(kind.value, f"{found:,}", meaning)
-    print_result(table)
-    examples = Table("what", "post", "publisher", "reader")
-    for each in report.found:
-        ids = map(Text, (each.post, each.publisher_id, each.user_id))
-        examples.add_row(each.finding.value, *ids)
-    print_result(examples)
-    if (total := report.counts.total()) > len(report.found):
-        say(f"The first {len(report.found):,} of {total:,} are listed.")
+    kinds = (
+        (kind.value, f"{report.counts[kind]:,}", meaning)
+        for kind, meaning in MEANINGS.items()
+        if report.counts[kind]
+    )
+    print_result(text_table(("what", "found", "meaning"), kinds))
+    examples = [(e.finding.value, e.post, e.publisher_id, e.user_id) for e in report.found]
+    print_examples(("what", "post", "publisher", "reader"), examples, report.counts.total())

@@ -20,7 +20,7 @@ from fanfold.errors import FanfoldError
 from fanfold_cli import kept_file
 from fanfold_cli.follows import doctor_report, seeding, taken_away
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
-from fanfold_cli.progress import progress_bar
+from fanfold_cli.progress import go_through
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import (
     INTERRUPTED,
@@ -135,9 +135,7 @@ def doctor(
 
 def _go_through(phases: Iterable[Phase]) -> None:
     for phase in phases:
-        with progress_bar(phase.what, total=phase.total, unit=phase.unit) as bar:
-            for count in phase.steps:
-                bar.advance(count)
+        go_through(phase.steps, phase.what, total=phase.total, unit=phase.unit)
 
 
 def _show(report: Report, *, as_json: bool) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fanfold.doctor.findings import EXAMPLES, Difference, Report, Snapshot
-from fanfold_cli.terminal import counted, print_result, say
+from fanfold_cli.terminal import counted, print_examples, print_result, say, text_table
 
 MEANINGS = {
     Difference.MISSING: "follows without an edge: the publisher's posts do not arrive",
@@ -55,14 +55,13 @@ def _examined(report: Report) -> str:
 def show(report: Report) -> None:
     if not report.found.total():
         return
-    from rich.table import Table
-
-    table = Table("what", "found", "repaired", "meaning")
-    for kind, meaning in MEANINGS.items():
-        if found := report.found[kind]:
-            table.add_row(kind.value, f"{found:,}", f"{report.repaired[kind]:,}", meaning)
-    print_result(table)
-    _print_examples(
+    kinds = (
+        (kind.value, f"{report.found[kind]:,}", f"{report.repaired[kind]:,}", meaning)
+        for kind, meaning in MEANINGS.items()
+        if report.found[kind]
+    )
+    print_result(text_table(("what", "found", "repaired", "meaning"), kinds))
+    print_examples(
         ("publisher", "level of its row", "edges up to level"),
         [
             (each.publisher_id, each.level, each.seen)
@@ -70,14 +69,14 @@ def show(report: Report) -> None:
         ],
         report.found[Difference.UNREACHABLE],
     )
-    _print_examples(
+    print_examples(
         ("unreadable in", "partition key", "sort key"),
         [(table.name.lower(), *key) for table, key in report.unreadable],
         report.found[Difference.UNREADABLE],
     )
     if report.unreadable:
         say("Unreadable items are not repaired: inspect them, and delete them if they are junk.")
-    _print_examples(
+    print_examples(
         ("publisher", "posts that its channel lacks"),
         [(each.publisher_id, each.fanout_id) for each in report.post_missing],
         report.found[Difference.POST_MISSING],
@@ -88,27 +87,11 @@ def show(report: Report) -> None:
             "as active channels. If one was demoted before, demote it again with `fanfold channels "
             "demote`."
         )
-    _print_examples(
+    print_examples(
         ("user", "publisher", "what", "follow", "edge at level: version"),
         [_row(snapshot) for snapshot in report.examples],
         report.found.total() - sum(report.found[kind] for kind in NO_FOLLOWS),
     )
-
-
-def _print_examples(header: tuple[str, ...], rows: list[tuple[Any, ...]], found: int) -> None:
-    if not rows:
-        return
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table()
-    for name in header:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(str(value)) for value in row))
-    print_result(table)
-    if found > len(rows):
-        say(f"The first {len(rows):,} of {found:,} are listed.")
 
 
 def _row(snapshot: Snapshot) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from fanfold.follows.followers import COUNT_READS
 from fanfold_cli.cost.publish import Publish
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
-from fanfold_cli.terminal import ExpectedError, counted, print_result
+from fanfold_cli.terminal import ExpectedError, counted, print_result, text_table
 
 # As docs/operations.md advises: nobody has that many followers, so PLAN adds no channel.
 BY_HAND = "-c channel_threshold=1000000000"
@@ -69,15 +69,14 @@ def content_of(channel: Channel) -> dict[str, Any]:
 
 
 def draw(channels: Iterable[Channel]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table()
-    table.add_column("publisher", overflow="fold")
-    for name in ("state", "posts put", "followers when added"):
-        table.add_column(name)
-    for channel in channels:
-        state = ACTIVE if channel.is_active else f"demoted, readable until {until_of(channel)}"
-        posts, followers = f"{channel.seq:,}", f"{channel.followers:,}"
-        table.add_row(Text(channel.publisher_id), state, posts, followers)
-    print_result(table)
+    columns = ("publisher", "state", "posts put", "followers when added")
+    rows = (
+        (
+            each.publisher_id,
+            ACTIVE if each.is_active else f"demoted, readable until {until_of(each)}",
+            f"{each.seq:,}",
+            f"{each.followers:,}",
+        )
+        for each in channels
+    )
+    print_result(text_table(columns, rows, folded=columns[:1]))

@@ -14,7 +14,7 @@ from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import Read
 from fanfold.follows.sharding import Shards
 from fanfold_cli.progress import Bar, progress_bar
-from fanfold_cli.terminal import counted, print_result, say
+from fanfold_cli.terminal import counted, print_result, say, text_table
 
 # Shards counted concurrently.
 THREADS = 8
@@ -103,8 +103,6 @@ class ShardReport:
         }
 
     def draw(self) -> None:
-        from rich.table import Table
-
         name, shards = f"'{self.publisher}'", self.shards
         grown = f"last grown at {times.to_text(shards.last_updated)}"
         print_result(
@@ -117,16 +115,15 @@ class ShardReport:
                 "`fanfold shards dynamic` ends it."
             )
         if shards.history:
-            history = Table("level", "since", "follows/s before")
-            for growth in shards.history:
-                history.add_row(str(growth.level), times.to_text(growth.at), f"{growth.rate:,}")
-            print_result(history)
-        table = Table("level", "shards", "edges", "mean", "largest", "largest/mean")
+            history = ((g.level, times.to_text(g.at), f"{g.rate:,}") for g in shards.history)
+            print_result(text_table(("level", "since", "follows/s before"), history))
+        rows = []
         for each in self.levels:
             skew = "-" if each.skew is None else f"{each.skew:.2f}"
             numbers = (len(each.counts), each.edges, round(each.mean), max(each.counts))
-            table.add_row(str(each.level), *(f"{value:,}" for value in numbers), skew)
-        print_result(table)
+            rows.append((each.level, *(f"{value:,}" for value in numbers), skew))
+        columns = ("level", "shards", "edges", "mean", "largest", "largest/mean")
+        print_result(text_table(columns, rows))
         self._print_each_shard()
         print_result(f"{'About ' if self.is_estimate else ''}{counted(self.edges, 'edge')}.")
         if not self.edges and not shards.version:
@@ -138,13 +135,12 @@ class ShardReport:
         if sum(len(each.counts) for each in self.levels) > LISTED_SHARDS:
             say("There are too many shards to list; --json has all of them.")
             return
-        from rich.table import Table
-
-        table = Table("shard", "edges")
-        for each in self.levels:
-            for shard, count in enumerate(each.counts):
-                table.add_row(f"{each.level}.{shard}", f"{count:,}")
-        print_result(table)
+        rows = (
+            (f"{each.level}.{shard}", f"{count:,}")
+            for each in self.levels
+            for shard, count in enumerate(each.counts)
+        )
+        print_result(text_table(("shard", "edges"), rows))
 
 
 def shards_at(level: int) -> str:

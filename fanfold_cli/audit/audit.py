@@ -1,6 +1,5 @@
 """`fanfold audit`: check that readers have the posts that they are owed."""
 
-from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -19,7 +18,7 @@ from fanfold.stores import Stores
 from fanfold_cli.audit import report as reports
 from fanfold_cli.deliveries import fanouts, pauses
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
-from fanfold_cli.progress import progress_bar
+from fanfold_cli.progress import go_through
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import (
     ExpectedError,
@@ -67,7 +66,7 @@ def audit(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check that readers have the posts that they are owed.
+    """Check that readers have the posts they are owed.
 
     Exit code 1 if something is missing, 2 if too little could be read.
     """
@@ -97,14 +96,20 @@ def audit(
             if fanout is not None:
                 followers = fanout.followers if fanout.by == CHANNEL else fanout.delivered
                 reports.say_forecast(sampling.units_of_post(followers))
-                _go_through("followers", followers, auditing.post(fanout))
+                go_through(
+                    auditing.post(fanout), "Auditing", total=followers, unit="followers"
+                )
             if reader is not None:
-                _go_through("follows", None, auditing.reader(reader))
+                go_through(auditing.reader(reader), "Auditing", total=None, unit="follows")
             if largest is not None:
-                _go_through("pairs", None, auditing.largest(largest, hours=hours))
+                go_through(
+                    auditing.largest(largest, hours=hours), "Auditing", total=None, unit="pairs"
+                )
             if sample is not None:
                 reports.say_forecast(auditing.units(sample))
-                _go_through("pairs", sample, auditing.sample(sample, hours=hours))
+                go_through(
+                    auditing.sample(sample, hours=hours), "Auditing", total=sample, unit="pairs"
+                )
         except (FanfoldError, ClientError, BotoCoreError) as error:
             failure = str(error)
     found = auditing.report
@@ -115,18 +120,12 @@ def audit(
         if told := pauses.read(deployment).told(clock.now_ms()):
             say(told)
     if metric:
-        _put_metric(deployment, found.left)
+        fanouts.put_count(deployment, names.AUDIT_MISSING, found.left)
     if failure or found.pairs < found.wanted:
         reports.say_not_enough(found, failure)
         raise typer.Exit(1 if found.left else NOT_ENOUGH)
     if found.left:
         raise typer.Exit(1)
-
-
-def _go_through(unit: str, total: int | None, steps: Iterator[int]) -> None:
-    with progress_bar("Auditing", total=total, unit=unit) as bar:
-        for count in steps:
-            bar.advance(count)
 
 
 def _ms_of(since: str) -> int:
@@ -138,10 +137,7 @@ def _ms_of(since: str) -> int:
 
 def _fanout(stores: Stores, ref_id: str) -> Fanout:
     """The row of a complete fan-out; raises `ExpectedError` if nobody can be owed the post yet."""
-    with failing_with("The ledger cannot be read"):
-        found = stores.ledger.get(ref_id)
-    if found is None:
-        raise ExpectedError(f"The ledger knows no fan-out '{ref_id}'.")
+    found = fanouts.row_of(stores.ledger, ref_id)
     if found.state != COMPLETE:
         raise ExpectedError(
             f"The delivery of '{ref_id}' is {found.state}, so an audit can claim nothing of it yet."
@@ -156,10 +152,3 @@ def _repair(deployment: Deployment, stores: Stores) -> Repair:
     once = deployment.stores(stores.settings, attempts=1)
     transport = Boto3Transport(once.edges, once.entries)
     return Repair(stores.ledger, stores.entries, stores.heads, transport)
-
-
-def _put_metric(deployment: Deployment, missing: int) -> None:
-    try:
-        fanouts.put_count(deployment, names.AUDIT_MISSING, missing)
-    except (ClientError, BotoCoreError) as error:
-        say(f"The metric {names.AUDIT_MISSING} could not be put: {error}")
