@@ -46,7 +46,14 @@ def say_forecast(units: float) -> None:
 
 def show(report: Report, units: float, *, repair: bool, post: str | None) -> None:
     if report.found:
-        _show_findings(report)
+        kinds = (
+            (kind.value, f"{report.counts[kind]:,}", meaning)
+            for kind, meaning in MEANINGS.items()
+            if report.counts[kind]
+        )
+        print_result(text_table(("what", "found", "meaning"), kinds))
+        examples = [(e.finding.value, e.post, e.publisher_id, e.user_id) for e in report.found]
+        print_examples(("what", "post", "publisher", "reader"), examples, report.counts.total())
     for state, count in sorted(report.states.items()):
         say(f"Nothing is claimed of {counted(count, 'post')} {state}.")
     if report.posts_known > report.posts:
@@ -83,14 +90,3 @@ def _priced(units: float) -> str:
 def say_not_enough(report: Report, failure: str) -> None:
     reason = failure or "there are too few complete posts with followers"
     say(f"Not enough read: {report.pairs:,} of {report.wanted:,} pairs, because {reason}.")
-
-
-def _show_findings(report: Report) -> None:
-    kinds = (
-        (kind.value, f"{report.counts[kind]:,}", meaning)
-        for kind, meaning in MEANINGS.items()
-        if report.counts[kind]
-    )
-    print_result(text_table(("what", "found", "meaning"), kinds))
-    examples = [(e.finding.value, e.post, e.publisher_id, e.user_id) for e in report.found]
-    print_examples(("what", "post", "publisher", "reader"), examples, report.counts.total())

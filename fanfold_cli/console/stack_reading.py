@@ -95,8 +95,8 @@ class StackReading:
 
     def read_background(self) -> None:
         """Read what changes slowly, if that is due."""
-        due_ms = self.background.now_ms + BACKGROUND_SECONDS * 1000 if self.background else 0
-        if clock.now_ms() >= due_ms:
+        known = self.background
+        if known is None or clock.now_ms() >= known.now_ms + BACKGROUND_SECONDS * 1000:
             reading = Reading(self.deployment)
             self.rate = reading.rate()
             self.background = reading.background()

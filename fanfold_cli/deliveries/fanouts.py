@@ -61,9 +61,8 @@ def listed(deployment: Deployment, *, stalled: bool, is_open: bool, limit: int) 
 
 def rows_of(fanouts: OpenFanouts, ids: list[str]) -> Iterator[Fanout]:
     """The rows that exist, oldest first; an index may lag behind its table."""
-    found = []
-    for start in range(0, len(ids), MAX_KEYS):
-        found += [row for row in fanouts.rows(ids[start : start + MAX_KEYS]).values() if row]
+    pages = (fanouts.rows(ids[i : i + MAX_KEYS]) for i in range(0, len(ids), MAX_KEYS))
+    found = [row for page in pages for row in page.values() if row]
     yield from sorted(found, key=lambda row: (row.accepted_at, row.fanout_id))
 
 
@@ -140,17 +139,15 @@ def abandon(deployment: Deployment, ids: Iterable[str]) -> list[str]:
     try:
         for ref_id in ids:
             now = times.to_text(clock.now_ms())
-            if ledger.abandon(ref_id, now=now) or _was_ours(ledger.get(ref_id), now):
+            # Or the refused call was a retry of our own, whose first answer was lost.
+            if ledger.abandon(ref_id, now=now) or (
+                (row := ledger.get(ref_id)) and (row.state, row.changed_at) == (ABANDONED, now)
+            ):
                 ended.append(ref_id)
     finally:
         if ended:
             put_count(deployment, names.FANOUTS_ABANDONED, len(ended))
     return ended
-
-
-def _was_ours(row: Fanout | None, now: str) -> bool:
-    """Whether the refused call was a retry of our own, whose first answer was lost."""
-    return row is not None and (row.state, row.changed_at) == (ABANDONED, now)
 
 
 def _send_again(deployment: Deployment, row: Fanout) -> int:

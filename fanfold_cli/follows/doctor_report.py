@@ -24,7 +24,6 @@ MEANINGS = {
     Difference.UNREADABLE: "items that are neither edges nor follows: never repaired",
 }
 
-
 # Differences that are not about one follow.
 NO_FOLLOWS = (
     Difference.POST_MISSING,

@@ -98,19 +98,14 @@ class CloudWatch:
         """The end of the last whole minute, in epoch seconds, and its entries a second."""
         service = self.deployment.service_names()[names.DELIVER]
         queries = [
-            _query(
-                each.lane,
-                names.ENTRIES_DELIVERED,
-                "Sum",
-                {"service": service, names.LANE: each.lane},
-            )
-            for each in names.LANES
+            _query(lane, names.ENTRIES_DELIVERED, "Sum", {"service": service, names.LANE: lane})
+            for lane in (EXPRESS, BULK)
         ]
         # CloudWatch has all of a minute about a minute later.
         found = self._results(queries, MINUTE, ago=MINUTE)
         total = sum(sum(each["Values"][:1]) for each in found)
-        end = self.now_ms // 60_000 * 60 - MINUTE.total_seconds()
-        return end, total / MINUTE.total_seconds()
+        minute = MINUTE.total_seconds()
+        return self.now_ms / 1000 // minute * minute - minute, total / minute
 
     def _highest(self, queries: list[Any]) -> dict[str, float]:
         """The values of the last day by id, of metrics that have one.

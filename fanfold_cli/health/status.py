@@ -36,12 +36,6 @@ from fanfold_cli.terminal import (
 AGES = {"1 min": 60.0, "15 min": 900.0, "1 h": 3_600.0, "older": float("inf")}
 
 
-class NoStack(ExpectedError):
-    """The stack was not found, so nothing is known of it."""
-
-    exit_code = NOT_KNOWN
-
-
 def status(stack: StackOption = None, home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Say whether everything is well, and show what is owed now.
 
@@ -51,7 +45,8 @@ def status(stack: StackOption = None, home: HomeOption = None, as_json: JsonOpti
     try:
         deployment = Deployment.choose(stack, home)
     except ExpectedError as error:
-        raise NoStack(str(error)) from error
+        error.exit_code = NOT_KNOWN
+        raise
     with waiting_for("the stack"):
         health = Reading(deployment).whole()
     verdict = verdict_on(health)
@@ -119,10 +114,8 @@ def _deliveries(health: Health) -> Iterator[list[str]]:
         if found and lane in found:
             oldest = found[lane]["oldest_seconds"]
             counts = (found[lane]["count"], *found[lane]["by_age"].values())
-            waits = [
-                *(f"{each:,}" for each in counts),
-                "" if oldest is None else duration(int(oldest)),
-            ]
+            waits = [f"{each:,}" for each in counts]
+            waits.append("" if oldest is None else duration(int(oldest)))
         took = ["?"] * 3 if health.lags is None else [""] * 3
         if lag := lags.get(lane):
             took = [duration(lag.p50), duration(lag.p99), f"{lag.posts:,}"]
