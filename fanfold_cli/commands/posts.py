@@ -70,7 +70,7 @@ def publish(
         if wait:
             unseen = f"The post is published as {known['ref_id']}, but its delivery cannot be seen"
             with failing_with(unseen, Failed):
-                delivery = until_ended(lambda: api.delivery(known["ref_id"]), dict)
+                delivery = until_ended(lambda: api.delivery(known["ref_id"]), lambda told: told)
     if as_json:
         print_json(known | ({} if delivery is None else {"delivery": delivery}))
     else:
