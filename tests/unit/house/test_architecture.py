@@ -201,9 +201,7 @@ RULES = (
         ("fanfold_cli", "typer"),
         "this command alone opens the page",
     ),
-    Rule(
-        "fanfold_cli.console", (*CLI, "botocore"), "it shows a stack, and acts as the commands do"
-    ),
+    Rule("fanfold_cli.console", CLI, "it shows a stack, and acts as the commands do"),
     Rule(
         "proof.hurt",
         (*CLI, "proof.hurt", "proof.model", "proof.simulation", "botocore"),
@@ -211,7 +209,7 @@ RULES = (
     ),
     Rule(
         "fanfold_cli.run.demo",
-        (*CLI, "proof.hurt", "rich", "typer"),
+        (*CLI, "proof.hurt", "typer"),
         "with --hurt it opens the page, and only then imports it",
     ),
     Rule("tools", ("tools",), "it runs the commands of the Makefile, and imports none of them"),
