@@ -21,8 +21,6 @@ from fanfold_cli.deliveries.pauses import Pause, note
 from fanfold_cli.health.verdict import NOT_KNOWN
 from fanfold_cli.terminal import ExpectedError
 from tests.commands import Stack, client_of, outputs, run, run_on
-from tests.infra.pinned_alarms import alarm_name
-from tests.infra.recorded import RECORDED
 from tests.integration.cli.test_cli_dlq import bury
 from tests.integration.cli.test_cli_fanout import accept
 from tests.service import ACCOUNT, AT, AT_MS, REGION, System, settings, through_lanes
@@ -252,6 +250,10 @@ def test_throttles_are_shown_and_the_last_audit_is_judged(cloudwatch: CloudWatch
 def test_the_alarms_that_ring_have_the_names_of_the_operations_page(
     cloudwatch: CloudWatch,
 ) -> None:
+    # They load the CDK, which other modules with these clients need not.
+    from tests.infra.pinned_alarms import alarm_name
+    from tests.infra.recorded import RECORDED
+
     resources = json.loads(RECORDED.read_text())["dev"]["Resources"]
     ids = [id_ for id_, each in resources.items() if each["Type"] == "AWS::CloudWatch::Alarm"]
     assert len(ids) > 40
