@@ -96,9 +96,7 @@ def audit(
             if fanout is not None:
                 followers = fanout.followers if fanout.by == CHANNEL else fanout.delivered
                 reports.say_forecast(sampling.units_of_post(followers))
-                go_through(
-                    auditing.post(fanout), "Auditing", total=followers, unit="followers"
-                )
+                go_through(auditing.post(fanout), "Auditing", total=followers, unit="followers")
             if reader is not None:
                 go_through(auditing.reader(reader), "Auditing", total=None, unit="follows")
             if largest is not None:
