@@ -12,7 +12,7 @@ from random import Random
 
 from fanfold import names
 from fanfold.follows import ring
-from proof.model.clock import Clock
+from proof.model.clock import START_MS, Clock
 from proof.model.dynamodb.database import Database
 from proof.model.dynamodb.partitions import Key, Partition, Place, Range, Row
 from proof.model.dynamodb.tables import Hooks, Table
@@ -25,6 +25,7 @@ FOLLOWER = "f0110000-0000-4000-8000-{:012d}"
 MADE_UP = "f0110000-0000-4000-{}-{}"
 # Edges of one slice of a made-up ring. A slice may be made again for each read: about one page.
 SLICE_EDGES = 2_500
+_ONE, _AT = ("N", Decimal(1)), ("N", Decimal(START_MS // 1000))
 
 
 @dataclass
@@ -67,7 +68,7 @@ class MadeUpRing(Partition):
 
     def __init__(self, shard_id: str, followers: int, seed: int) -> None:
         super().__init__()
-        self._item: Item = {"shard_id": ("S", shard_id), "version": ("N", Decimal(1))}
+        self._shard_id = shard_id
         self._slices = 1 << max(0, round(math.log2(followers / SLICE_EDGES)))
         self._mean = followers / self._slices
         self._seed = seed
@@ -85,8 +86,7 @@ class MadeUpRing(Partition):
                 if not within.holds(edge):
                     return
                 if after is None or edge > after[0]:
-                    item = {**self._item, "edge": ("S", edge)}
-                    yield (edge,), Row(item, size_of_item(item))
+                    yield (edge,), _row(self._shard_id, edge)
 
     def _make(self, number: int) -> list[str]:
         """The edges of one slice: a Poisson number, approximated by the normal distribution."""
@@ -110,8 +110,13 @@ def follow(database: Database, publisher_id: str, followers: int) -> None:
 
 def store_edge(table: Table, shard_id: str, edge: str) -> None:
     """Store an edge in the table of followers, at no cost."""
-    item: Item = {"shard_id": ("S", shard_id), "edge": ("S", edge), "version": ("N", Decimal(1))}
-    table.change(Key(shard_id, (edge,)), Row(item, size_of_item(item)))
+    table.change(Key(shard_id, (edge,)), _row(shard_id, edge))
+
+
+def _row(shard_id: str, edge: str) -> Row:
+    """An edge as `EdgesTable` writes it."""
+    item: Item = {"shard_id": ("S", shard_id), "edge": ("S", edge), "version": _ONE, "at": _AT}
+    return Row(item, size_of_item(item))
 
 
 def make_up_followers(database: Database, publisher_id: str, followers: int, seed: int) -> None:

@@ -21,7 +21,7 @@ from botocore.exceptions import ClientError
 from fanfold import clock, names
 from fanfold.doctor.findings import Report
 from fanfold_cli import aws, kept_file
-from fanfold_cli.audit import command as audit
+from fanfold_cli.audit import audit
 from fanfold_cli.commands import doctor, fanout, pause
 from fanfold_cli.deliveries import fanouts
 from fanfold_cli.dlq import dropping, letters, move_tasks, redriving

@@ -543,16 +543,18 @@ def test_the_stacks_own_history_is_judged_unless_it_lacks_an_answer(
             logs = boto3.client("logs", region_name=REGION)
             # What another stack has logged would be no JSON.
             for stack, messages in ((NAME, lines), ("Fanfold-dev", ['{"history":1,'])):
-                stream = {"logGroupName": f"{stack}-ApiFunctionLogs", "logStreamName": "1"}
-                logs.create_log_group(logGroupName=stream["logGroupName"])
-                logs.create_log_stream(**stream)
-                at = int(time.time() * 1000)
-                events = [{"timestamp": at, "message": each} for each in messages]
-                logs.put_log_events(logEvents=events, **stream)
+                group, at = f"{stack}-ApiFunctionLogs", int(time.time() * 1000)
+                logs.create_log_group(logGroupName=group)
+                logs.create_log_stream(logGroupName=group, logStreamName="1")
+                logs.put_log_events(
+                    logGroupName=group,
+                    logStreamName="1",
+                    logEvents=[{"timestamp": at, "message": each} for each in messages],
+                )
             course = Course(People(stack_of(logs=logs), record), NAME, Script("v1", (1,)), report)
             course._check_history([Reading("v1-bob", 0, pages=2)])
-            for group in logs.describe_log_groups()["logGroups"]:
-                logs.delete_log_group(logGroupName=group["logGroupName"])
+            for each in logs.describe_log_groups()["logGroups"]:
+                logs.delete_log_group(logGroupName=each["logGroupName"])
         assert not report.skipped
         return report.failures
 
@@ -570,7 +572,9 @@ def test_the_stacks_own_history_is_judged_unless_it_lacks_an_answer(
 class CutOff:
     """A log as the local engine tells it: the first lines since a time, and no token."""
 
-    events = tuple({"timestamp": number // 2, "message": str(number)} for number in range(11))
+    events: tuple[dict[str, Any], ...] = tuple(
+        {"timestamp": number // 2, "message": str(number)} for number in range(11)
+    )
 
     def get_paginator(self, _operation: str) -> Any:
         return Mock(paginate=lambda: [{"logGroups": [{"logGroupName": "group"}]}])

@@ -36,7 +36,7 @@ from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
 from fanfold.timeline import marks, post_cache, visibility
 from fanfold.timeline.page_reads import Shown
-from fanfold_cli.audit import command as audit_command
+from fanfold_cli.audit import audit as audit_command
 from proof.model.clock import START_MS
 from proof.simulation.checks import (
     alarms,
