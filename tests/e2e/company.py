@@ -13,7 +13,7 @@ from fanfold_cli.run.record import Post
 from fanfold_cli.stack import Deployment
 from fanfold_client import Fanfold
 from tests.e2e.clients import REQUEST_SECONDS, eventually, left
-from tests.e2e.typescript import Node, TypeScriptUser
+from tests.typescript import Node, TypeScriptUser
 
 THREADS = 6
 PATIENCE_SECONDS = 900.0

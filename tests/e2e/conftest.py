@@ -9,7 +9,7 @@ import pytest
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
-from tests.e2e import typescript
+from tests import typescript
 from tests.e2e.clients import User
 from tests.e2e.logs import assert_no_secrets
 from tests.lifetimes import LIFETIME_HOURS

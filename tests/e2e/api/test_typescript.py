@@ -15,7 +15,7 @@ from fanfold import times
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import User, entries, eventually, send
-from tests.e2e.typescript import CLIENT, copied, run
+from tests.typescript import CLIENT, copied, run
 
 CHROME = "FANFOLD_CHROME"
 

@@ -19,10 +19,10 @@ from urllib3.exceptions import ProtocolError
 
 from fanfold_cli.run.people import FOLLOWS, People
 from fanfold_cli.run.verdict import Reading, judge
+from tests import typescript
 from tests.commands import Gateway
-from tests.e2e import typescript
-from tests.e2e.typescript import Node, TypeScriptUser
 from tests.service import System
+from tests.typescript import Node, TypeScriptUser
 from tests.wire.server import CLOSE, Call, Reply, reply, serving
 
 pytestmark = [pytest.mark.thorough, pytest.mark.network]

@@ -19,7 +19,7 @@ from typing import Any
 from fanfold import clock
 from fanfold_client import Refused
 
-CLIENT = Path(__file__).parents[2] / "clients" / "typescript"
+CLIENT = Path(__file__).parents[1] / "clients" / "typescript"
 SCRIPT = Path(__file__).with_suffix(".mjs")
 # Much longer than it takes on a busy machine.
 PATIENCE_SECONDS = 300
