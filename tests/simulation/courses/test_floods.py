@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from statistics import median
 
 import pytest
@@ -78,10 +79,11 @@ def alone() -> float:
 
 
 def test_a_flood_by_the_queue_leaves_the_others_what_they_have_alone(alone: float) -> None:
-    system = System(CAPACITY)
-    times = others_beside(by_queue(POSTS), system)
+    # One world alone is chance: a byte more in each edge doubles its median, or halves it.
+    systems = [System(CAPACITY, seed=seed) for seed in range(3)]
+    times = chain.from_iterable(others_beside(by_queue(POSTS), system) for system in systems)
     assert median(times) < BOUND * alone
-    ledger = stores(system.untimed_dynamodb).ledger
+    ledger = stores(systems[0].untimed_dynamodb).ledger
     rows = [ledger.get(f"f{number:08d}") for number in range(POSTS)]
     lanes = [row.lane for row in rows if row]
     assert lanes.count("") == RATE.limit, "as many as the rate lets through at once"
