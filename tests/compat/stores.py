@@ -250,6 +250,8 @@ def a_fanout_expires_or_is_abandoned_unless_it_has_ended(client: Any) -> None:
     fanouts.get("given up")
 
 
+# An edge says when it was put.
+@patch.object(clock, "now_ms", lambda: NOW_MS)
 def edges_are_put_and_removed_by_version(client: Any) -> None:
     edges_table = stores(client).edges
     for version in (2, 1, 2, 3):

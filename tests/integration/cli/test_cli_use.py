@@ -10,12 +10,12 @@ import pytest
 
 from fanfold import clock as product_clock
 from fanfold.rates import Rate
-from fanfold_cli import terminal
+from fanfold_cli import aws, terminal
 from fanfold_cli.commands import timeline
 from fanfold_cli.terminal import INTERRUPTED
 from fanfold_cli.users.acting import TOKEN_SECONDS, Token
 from fanfold_cli.users.sign_in import sign_in
-from tests.commands import Gateway, Ran, Stack, client_of, use
+from tests.commands import Gateway, Ran, Stack, use
 from tests.service import AT, REGION, System
 
 
@@ -173,7 +173,7 @@ def test_an_id_that_an_address_cannot_hold_is_refused_before_any_request(gateway
 
 def test_a_sign_in_that_another_command_overtook_is_repeated(gateway: Gateway) -> None:
     publish(gateway, "Hello")
-    cognito = client_of("cognito-idp", None, REGION)
+    cognito = aws.client("cognito-idp", None, REGION)  # its own, because it is changed
     plain, overtaken = cognito.admin_initiate_auth, [2]
 
     def overtake(**request: Any) -> Any:
