@@ -44,7 +44,7 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/follows": (_FOLLOWS, _FOLLOW),
     "fanfold/follows/backfill": (("backfill_passes", "backfill"), ("backfill",)),
     "fanfold/follows/follower_estimate": (("followers", "plan", "follower_estimate"), ()),
-    "fanfold/follows/followers": (("followers",), ("followers",)),
+    "fanfold/follows/publisher/followers": (("followers",), ("followers",)),
     "fanfold/timeline": (("hydration", "posts", "follow_stores", "paging"), _POSTS),
     "fanfold/timeline/read_marker": ((), ("marker",)),
     "fanfold/timeline/marks": (("marks",), ("marks",)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fanfold import cursor
 from fanfold.errors import BadInput
-from fanfold.follows.followers import _is_place
+from fanfold.follows.publisher.followers import _is_place
 from fanfold.ids import is_id, is_sort_key
 from fanfold.times import is_text
 from tests.doors.cases import every, few_or_many

@@ -7,7 +7,8 @@ from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES
 from fanfold.aws.retries import STEP
 from fanfold.channels import head, known_head, union
 from fanfold.fanout.segment_size import MAX_SEGMENTS, SEGMENT_FOLLOWERS
-from fanfold.follows import backfill, follow, follower_estimate, followers, follows_table
+from fanfold.follows import backfill, follow, follower_estimate, follows_table
+from fanfold.follows.publisher import followers
 from fanfold.messages import MAX_FIRST_SENT_MS
 from fanfold.settings import HIGHEST_LEVEL, MOST_BACKFILL, Settings
 from fanfold.timeline import marks, page_reads, post_cache, posts

@@ -20,6 +20,10 @@ EXAMPLES: dict[str, Json] = {
     contract.POST_DELETED: _POST,
     contract.FOLLOW_ADDED: _FOLLOW,
     contract.FOLLOW_REMOVED: _FOLLOW,
+    contract.FOLLOWER_APPROVED: _FOLLOW,
+    contract.FOLLOWER_REMOVED: _FOLLOW,
+    contract.USER_BLOCKED: _FOLLOW,
+    contract.USER_UNBLOCKED: _FOLLOW,
 }
 
 

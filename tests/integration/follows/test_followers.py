@@ -9,7 +9,7 @@ import pytest
 
 from fanfold import names
 from fanfold.follows import ring
-from fanfold.follows.followers import COUNT_SECONDS
+from fanfold.follows.publisher.followers import COUNT_SECONDS
 from tests.service import Answer, System, error
 
 

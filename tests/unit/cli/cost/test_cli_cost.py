@@ -24,6 +24,7 @@ from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.levels import Growing, Levels
+from fanfold.follows.publisher.privacy import Privacies
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.rates import Rate
 from fanfold.timeline.entries import Entries
@@ -268,7 +269,8 @@ def spent_on_a_first_follow(posts: int) -> tuple[float, float]:
     table = FollowsTable(client, names.FOLLOWING.name, Readers(client, names.READERS.name), 30)
     edges = Edges(EdgesTable(client, names.FOLLOWERS.name), growing)
     rate = Rate.a_day(1_000)
-    following = Following(table, edges, queue, 5_000, 10, backfills=True, rate=rate)
+    privacies = Privacies(client, names.PUBLISHERS.name)
+    following = Following(table, edges, privacies, queue, 5_000, 10, backfills=True, rate=rate)
     newest = NewestPosts(Outbox(client, names.POSTS.name), 30, posts)
     backfilling = Backfilling(newest, Entries(client, names.TIMELINES.name))
     model.meter.units.clear()
