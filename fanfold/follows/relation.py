@@ -131,9 +131,9 @@ def granted(
     `seen` itself if nothing is to be written. `privacy` counts if `seen.needs_privacy`. Who
     `approves` asks for both, so that it does not. Raises `BlockedByYou`.
     """
-    if approves and seen.is_listed:
+    if approves and (seen.is_active or seen.is_listed):
         follow = approved(seen, asked)
-        return follow if follow is seen else replace(follow, asked_at=max(asked.at, seen.asked_at))
+        return replace(follow, asked_at=asked.at) if asked.at > seen.asked_at else follow
     if asked.is_late(seen.asked_at):
         return seen
     if wanted and seen.shuts:
@@ -166,7 +166,7 @@ def approved(seen: Follow, asked: Asked) -> Follow:
 
     `asked_at` stays: a late message of the user is told by it.
     """
-    if not (seen.is_active or (seen.is_listed and not asked.is_late(seen.left_at))):
+    if not (seen.is_active or seen.is_listed) or asked.is_late(seen.left_at):
         return seen
     follow = opened(seen, asked.at)
     return replace(follow, approved_at=asked.at) if asked.at > seen.approved_at else follow
@@ -183,11 +183,13 @@ def removed(seen: Follow, asked: Asked, *, privacy: int) -> Follow:
     """The relation after its publisher denied a request, or removed a follower, or anybody else.
 
     `privacy` is the version of the publisher's now. It does not yield to a repeated request of the
-    user, who would be shielded by it.
+    user, who would be shielded by it. One that came late is noted: an earlier approval may follow.
     """
     begun = seen.has_place and (seen.requested_at or seen.followed_at)
     is_older = asked.by_message and begun and asked.at < times.to_ms(begun)
-    if is_older or asked.is_late(seen.approved_at):
+    if is_older:
+        return replace(seen, left_at=asked.at) if asked.at > seen.left_at else seen
+    if asked.is_late(seen.approved_at):
         return seen
     return _ended(seen, asked, privacy)
 

@@ -441,6 +441,8 @@ def test_an_old_message_of_a_removal_ends_no_newer_request(stage: Stage) -> None
     stage.follow()
     stage.decide("remove", asked_at=NOW_MS, by_message=True)
     assert stage.state() == "requested"
+    stage.follow(asked_at=NOW_MS - 1, by_message=True, approves=True)
+    assert stage.state() == "requested", "the removal was later than this approval"
 
 
 @pytest.mark.parametrize("by_message", [False, True])
@@ -475,6 +477,16 @@ def test_an_approval_may_come_with_its_follow(stage: Stage) -> None:
     assert stage.follow("cid").is_requested
     assert stage.follow("cid", asked_at=NOW_MS, by_message=True, approves=True).is_active
     assert (stage.state(), stage.state("cid")) == ("followed", "followed")
+
+
+def test_an_approval_of_a_follow_is_noted(stage: Stage) -> None:
+    stage.choose(True)
+    stage.follow(by_message=True, approves=True)
+    stage.later(9)
+    stage.follow()
+    stage.follow(asked_at=NOW_MS + 5, by_message=True, approves=True)
+    stage.decide("remove", asked_at=NOW_MS + 4, by_message=True)
+    assert stage.state() == "followed"
 
 
 def test_an_approval_before_its_request_comes_again(stage: Stage) -> None:
