@@ -164,9 +164,11 @@ def granted(
 def approved(seen: Follow, asked: Asked) -> Follow:
     """The relation after its publisher's approval; `seen` itself if nothing is to be written.
 
-    `asked_at` stays: a late message of the user is told by it.
+    `asked_at` stays: a late message of the user is told by it. A copy of a message that has
+    approved an earlier request approves no other.
     """
-    if not (seen.is_active or seen.is_listed) or asked.is_late(seen.left_at):
+    is_copy = asked.by_message and asked.at <= seen.approved_at
+    if not (seen.is_active or seen.is_listed) or asked.is_late(seen.left_at) or is_copy:
         return seen
     follow = opened(seen, asked.at)
     return replace(follow, approved_at=asked.at) if asked.at > seen.approved_at else follow

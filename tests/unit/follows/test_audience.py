@@ -479,6 +479,18 @@ def test_an_approval_may_come_with_its_follow(stage: Stage) -> None:
     assert (stage.state(), stage.state("cid")) == ("followed", "followed")
 
 
+def test_a_copy_of_an_approval_approves_no_other_request(stage: Stage) -> None:
+    stage.choose(True)
+    stage.follow(by_message=True)
+    approve = partial(stage.decide, "approve", asked_at=NOW_MS + 3, by_message=True)
+    approve()
+    stage.unfollow(asked_at=NOW_MS + 2, by_message=True)
+    stage.later(4)
+    stage.follow()
+    approve()
+    assert stage.state() == "requested"
+
+
 def test_an_approval_of_a_follow_is_noted(stage: Stage) -> None:
     stage.choose(True)
     stage.follow(by_message=True, approves=True)
