@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -170,18 +171,22 @@ def make(monkeypatch: pytest.MonkeyPatch, **how: Any) -> Stage:
 @contextmanager
 def stopped_after(stage: Stage, calls: int) -> Iterator[None]:
     """Inside, the function ends after so many calls; the last one is applied."""
-    plain, left = stage.client.call, [calls]
+    left = [calls]
 
-    def call(operation: str, request: Any) -> Any:
-        if not left[0]:
-            raise Stopped
-        answer = plain(operation, request)
-        left[0] -= 1
-        return answer
+    def counted(make: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            if not left[0]:
+                raise Stopped
+            left[0] -= 1
+            return make(*args)
 
-    stage.client.call = call
-    yield
-    stage.client.call = plain
+        return call
+
+    with (
+        patch.object(stage.client, "call", counted(stage.client.call)),
+        patch.object(stage.queue, "send", counted(stage.queue.send)),
+    ):
+        yield
 
 
 # Requests
@@ -713,6 +718,7 @@ def test_wherever_a_function_stops_relate_completes_it_and_it_may_be_repeated(
                 has_stopped = True
         stage.settle_all()
         stage.check()
+        assert not stage.requests() or stage.audience.privacies.read("ada").is_private
         VERBS[verb](stage)
         stage.settle_all()
         stage.check()
