@@ -123,7 +123,7 @@ class FollowsTable:
         actions += also
         for user_id in dict.fromkeys(each.user_id for each in changed):
             own = [each for each in done if each[1].user_id == user_id]
-            is_last = user_id == changed[-1].user_id if changed else False
+            is_last = user_id == changed[-1].user_id
             limits = {"max_follows": max_follows, "counted": counted if is_last else None}
             if update := self._reader(user_id, own, now_ms=now_ms, **limits):
                 actions.append({"Update": update})
@@ -162,14 +162,13 @@ class FollowsTable:
             times = {"now_ms": now_ms, "retention_days": self.retention_days}
             if begun:
                 over = {new.publisher_id: seen.ended_at for seen, new in begun}
-                change, memo = (
-                    marks.followed(reader, over, **times),
-                    self._followed(reader, [*over]),
-                )
+                change = marks.followed(reader, over, **times)
+                memo = self._followed(reader, [*over])
             else:
                 (new,) = ended
-                publisher_id, memo = new.publisher_id, self._unfollowed(new.publisher_id)
-                change = marks.unfollowed(reader, publisher_id, ended_at=new.ended_at, **times)
+                left, ended_at = new.publisher_id, new.ended_at
+                change = marks.unfollowed(reader, left, ended_at=ended_at, **times)
+                memo = self._unfollowed(left)
         room = Counts(max_follows, blocks=MAX_BLOCKS)
         return self.readers.change(user_id, counts, change, room=room, counted=counted, also=memo)
 
