@@ -134,7 +134,9 @@ def granted(
     if approves and (seen.is_active or seen.is_listed):
         follow = approved(seen, asked)
         return replace(follow, asked_at=asked.at) if asked.at > seen.asked_at else follow
-    if asked.is_late(seen.asked_at):
+    # What has ended a follow may have raised `asked_at` beyond a later approval.
+    is_over = asked.at <= max(seen.left_at, seen.approved_at)
+    if is_over if approves else asked.is_late(seen.asked_at):
         return seen
     if wanted and seen.shuts:
         who = f"'{seen.publisher_id}'"

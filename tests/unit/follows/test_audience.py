@@ -496,6 +496,16 @@ def test_a_copy_of_an_approval_approves_no_other_request(stage: Stage) -> None:
     assert stage.state() == "requested"
 
 
+def test_an_approved_follow_is_late_only_after_an_end(stage: Stage) -> None:
+    stage.follow()
+    stage.decide("remove", asked_at=NOW_MS - 5)
+    stage.follow(asked_at=NOW_MS, by_message=True, approves=True)
+    assert stage.state() == "followed"
+    stage.unfollow(asked_at=NOW_MS - 1)
+    stage.follow(asked_at=NOW_MS, by_message=True, approves=True)
+    assert stage.state() == "unfollowed", "it was a copy"
+
+
 def test_an_approval_of_a_follow_is_noted(stage: Stage) -> None:
     stage.choose(True)
     stage.follow(by_message=True, approves=True)
