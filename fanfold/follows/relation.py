@@ -146,21 +146,20 @@ def granted(
     state = REQUESTED if is_request else FOLLOWED if wanted else UNFOLLOWED
     if not wanted and seen.has_place:
         return _ended(seen, asked)
-    noted = {
-        "asked_at": max(asked.at, seen.asked_at),
-        "left_at": max(asked.at, seen.left_at) if not wanted else seen.left_at,
-        "approved_at": max(asked.at, seen.approved_at) if approves else seen.approved_at,
-        "privacy": max(seen.privacy, privacy.version if decides else 0),
-    }
+    noted = replace(
+        seen,
+        asked_at=max(asked.at, seen.asked_at),
+        left_at=seen.left_at if wanted else max(asked.at, seen.left_at),
+        approved_at=max(asked.at, seen.approved_at) if approves else seen.approved_at,
+        privacy=max(seen.privacy, privacy.version if decides else 0),
+    )
     if state == seen.state:
-        return replace(seen, **noted) if asked.at > seen.asked_at else seen
+        return noted if asked.at > seen.asked_at else seen
     if seen.is_requested:
-        return replace(opened(seen, asked.at), **noted)
+        return opened(noted, asked.at)
     at = times.to_text(asked.at)
-    noted["asked_at"] = max(asked.at, seen.asked_at + 1)
-    if is_request:
-        return replace(seen, **noted, state=REQUESTED, requested_at=at)
-    return replace(seen, **noted, state=FOLLOWED, followed_at=at)
+    begun = replace(noted, state=state, asked_at=max(asked.at, seen.asked_at + 1))
+    return replace(begun, requested_at=at) if is_request else replace(begun, followed_at=at)
 
 
 def approved(seen: Follow, asked: Asked) -> Follow:
