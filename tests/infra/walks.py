@@ -154,6 +154,7 @@ class Walk:
         self.ask(contract.APPROVE, private, user_id="asks-1")
         self.ask(contract.REMOVE, private, user_id="asks-2")
         self.ask(contract.READ_FEED, "asks-1", publisher_id=private)
+        self.ask(contract.READ_FEED, "a-stranger", publisher_id=SMALL)
         relation = {"user_id": "asks-5", "publisher_id": private}
         for kind in (contract.FOLLOWER_APPROVED, contract.FOLLOWER_REMOVED):
             self.send(kind, **relation)
@@ -178,7 +179,8 @@ class Walk:
         ids = {"publisher_id": PUBLISHER, **post}
         for route in (each for each in contract.ROUTES if each.method == "GET"):
             path = {name: ids[name] for name in ids if f"{{{name}}}" in route.path}
-            self.ask(route, PUBLISHER if path else READER, **path)
+            is_own = path and route != contract.SHOW_FOLLOWING
+            self.ask(route, PUBLISHER if is_own else READER, **path)
         entry = self.ask(contract.READ_TIMELINE, READER)["entries"][0]
         place = {each: entry[each] for each in ("published_at", "ref_id")}
         self.ask(contract.READ_TIMELINE, READER, query={"hydrate": "false", "limit": "1"})
