@@ -174,11 +174,11 @@ def test_the_output_shows_the_calculation_and_every_size() -> None:
         "86 workers: publish 10, express 40, bulk 16, relation 20",
         "they need 108 concurrent executions",
         "a new account has 10",
-        "the 30 posts that it brings: 35 write and 25 read units, $0.000025.",
+        "the 30 posts that it brings: 35 write and 26 read units, $0.000025.",
         "keeps up with 133 follows a second, as its share of the capacity allows",
     ):
         assert text in sentences
-    assert "brings no posts: 5 write and 7 read units" in " ".join(run("--backfill", "0").split())
+    assert "brings no posts: 5 write and 8 read units" in " ".join(run("--backfill", "0").split())
     assert json.loads(run("--json", "--backfill", "10"))["first_follow"]["write_units"] == 15
 
 
