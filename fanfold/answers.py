@@ -107,12 +107,12 @@ class Followed(TypedDict):
 
 
 class Related(TypedDict):
-    """A follow, or a request to follow; the other time is absent."""
+    """A follow, or a request to follow."""
 
     publisher_id: Id
     state: Annotated[str, Also(enum=[FOLLOWED, REQUESTED])]
-    followed_at: NotRequired[Instant]
-    requested_at: NotRequired[Instant]
+    followed_at: NotRequired[Annotated[Instant, Also(description="Absent while it waits.")]]
+    requested_at: NotRequired[Annotated[Instant, Also(description="Absent if none was needed.")]]
 
 
 class Requested(TypedDict):

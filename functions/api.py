@@ -134,10 +134,10 @@ def show_following(request: Request) -> Answer:
         "publisher_id": relation.publisher_id,
         "state": relation.state,
     }
-    if relation.is_requested:
-        related["requested_at"] = relation.requested_at
-    else:
+    if relation.is_active:
         related["followed_at"] = relation.followed_at
+    if relation.requested_at:
+        related["requested_at"] = relation.requested_at
     return answer(200, related)
 
 

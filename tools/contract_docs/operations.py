@@ -185,7 +185,7 @@ OPERATIONS: dict[contract.Route, Operation] = {
         id="showFollowing",
         summary="Whether the user follows a publisher, or has asked to",
         answer=answers.Related,
-        example={**REQUESTED},
+        example={**FOLLOWED, "state": contract.FOLLOWED, "requested_at": PUBLISHED_AT},
     ),
     contract.LIST_FOLLOWING: Operation(
         id="listFollowing",

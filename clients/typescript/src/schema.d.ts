@@ -620,18 +620,20 @@ export interface components {
                 [key: string]: unknown;
             } | null;
         };
-        /** @description A follow, or a request to follow; the other time is absent. */
+        /** @description A follow, or a request to follow. */
         Related: {
             publisher_id: string;
             /** @enum {string} */
             state: "followed" | "requested";
             /**
              * Format: date-time
+             * @description Absent while it waits.
              * @example 2026-11-20T18:00:00.123Z
              */
             followed_at?: string;
             /**
              * Format: date-time
+             * @description Absent if none was needed.
              * @example 2026-11-20T18:00:00.123Z
              */
             requested_at?: string;
@@ -1300,7 +1302,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A follow, or a request to follow; the other time is absent. */
+            /** @description A follow, or a request to follow. */
             200: {
                 headers: {
                     /** @description An answer belongs to one user, and the next one may differ. */
@@ -1311,8 +1313,9 @@ export interface operations {
                     /**
                      * @example {
                      *       "publisher_id": "alice",
-                     *       "state": "requested",
-                     *       "requested_at": "2026-11-20T18:00:00.456Z"
+                     *       "followed_at": "2026-11-20T18:00:00.456Z",
+                     *       "state": "followed",
+                     *       "requested_at": "2026-11-20T18:00:00.123Z"
                      *     }
                      */
                     "application/json": components["schemas"]["Related"];

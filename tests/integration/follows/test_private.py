@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -54,9 +55,8 @@ OPEN, CLOSED = [200, 200, 200, 200, 200], [403, 403, 404, 403, 403]
 @pytest.fixture(autouse=True)
 def open_followers(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stage that shows followers to users."""
-    followers = system.door("api").followers
-    object.__setattr__(followers, "readers", names.USERS)
-    monkeypatch.setattr(system.door("api"), "followers", followers)
+    door = system.door("api")
+    monkeypatch.setattr(door, "followers", replace(door.followers, readers=names.USERS))
 
 
 def follow(system: System, user: str = "bob") -> Answer:
