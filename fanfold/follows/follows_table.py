@@ -124,8 +124,11 @@ class FollowsTable:
         for user_id in dict.fromkeys(each.user_id for each in changed):
             own = [each for each in done if each[1].user_id == user_id]
             is_last = user_id == changed[-1].user_id
-            limits = {"max_follows": max_follows, "counted": counted if is_last else None}
-            if update := self._reader(user_id, own, now_ms=now_ms, **limits):
+            rate = counted if is_last else None
+            update = self._reader(
+                user_id, own, now_ms=now_ms, max_follows=max_follows, counted=rate
+            )
+            if update:
                 actions.append({"Update": update})
         if len(actions) < 2:
             return changed if not actions or self._update_one(actions[0]["Update"]) else None

@@ -19,8 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
-from fanfold import times
-from fanfold.contract import FOLLOWED, REQUESTED
+from fanfold import contract, times
 from fanfold.errors import BlockedByYou
 
 # A request from further ahead comes from an import on a machine with a wrong clock; nothing yields
@@ -30,6 +29,7 @@ AHEAD_MS = 5_000
 # A failed follow is retried within this time, while its edge may still be missing.
 NEW_MS = 120_000
 
+FOLLOWED, REQUESTED = contract.FOLLOWED, contract.REQUESTED
 UNFOLLOWED = "unfollowed"
 STATES = (FOLLOWED, REQUESTED, UNFOLLOWED)
 

@@ -51,6 +51,19 @@ class Followers:
         """Empty the cache, as after a cold start."""
         self._counts.clear()
 
+    def _page(self, publisher_id: str, start: str, limit: int) -> tuple[list[str], str | None]:
+        """A page of edges, and the place behind it; None at the end."""
+        level = self.publishers.shards(publisher_id).level
+        wanted = RingRead(level, start, ring.END, low_water=limit + 1)
+        found: list[str] = []
+        for edges in self.edges_table.edges(
+            publisher_id, wanted, limit=limit + 1, max_reads=PAGE_READS, threads=self.threads
+        ):
+            found += edges
+            if len(found) > limit:
+                return found[:limit], found[limit - 1]
+        return found, None if wanted.is_done else wanted.reached
+
     def list(
         self, user_id: str, publisher_id: str, *, limit: int, after: str | None
     ) -> tuple[list[str], str | None]:
@@ -65,19 +78,6 @@ class Followers:
         found, end = self._page(publisher_id, start, limit)
         self._check_access(user_id, publisher_id)
         return _followers(found), end and cursor.encode(Cursor.at(end))
-
-    def _page(self, publisher_id: str, start: str, limit: int) -> tuple[list[str], str | None]:
-        """A page of edges, and the place behind it; None at the end."""
-        level = self.publishers.shards(publisher_id).level
-        wanted = RingRead(level, start, ring.END, low_water=limit + 1)
-        found: list[str] = []
-        for edges in self.edges_table.edges(
-            publisher_id, wanted, limit=limit + 1, max_reads=PAGE_READS, threads=self.threads
-        ):
-            found += edges
-            if len(found) > limit:
-                return found[:limit], found[limit - 1]
-        return found, None if wanted.is_done else wanted.reached
 
     def count(self, user_id: str, publisher_id: str) -> Estimate:
         """How many there are, or were up to a minute ago. Raises `FollowersClosed`."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cachetools import LRUCache
 
 from fanfold import clock, names
-from fanfold.aws.items import Item, expressions, get_number, number, text
+from fanfold.aws.items import Item, Value, expressions, get_number, number, text
 from fanfold.follows.relation import PRIVACY, Privacy
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Privacies:
 
     def replace(self, publisher_id: str, seen: Privacy, new: Privacy) -> bool:
         """Store a privacy in place of the one seen; False if it has changed meanwhile."""
-        sets = {
+        sets: dict[str, Value] = {
             "private": {"BOOL": new.is_private},
             "version": number(new.version),
             "since": number(new.since),

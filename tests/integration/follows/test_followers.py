@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,9 +42,7 @@ def every(system: System, **query: str) -> list[str]:
 def open_to_users(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """Deploy the API with another switch."""
     here = system.door("api").followers
-    monkeypatch.setattr(
-        system.door("api"), "followers", type(here)(here.edges_table, here.publishers, names.USERS)
-    )
+    monkeypatch.setattr(system.door("api"), "followers", replace(here, readers=names.USERS))
 
 
 def test_an_answered_follow_is_listed_and_an_answered_unfollow_is_not(system: System) -> None:
