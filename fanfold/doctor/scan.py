@@ -23,9 +23,9 @@ from fanfold.doctor.findings import (
 from fanfold.errors import TryLater
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable, edge_key
-from fanfold.follows.follows_table import FollowsTable, follow_of, row_key
+from fanfold.follows.follows_table import FollowsTable, follow_of, is_of_list, row_key
 from fanfold.follows.publishers_table import PublishersTable
-from fanfold.follows.relation import FOLLOWED, UNFOLLOWED, Follow
+from fanfold.follows.relation import STATES, Follow
 from fanfold.names import FOLLOWERS, FOLLOWING, READERS, Table
 from fanfold.settings import HIGHEST_LEVEL
 from fanfold.timeline.marks import Reader, weeks_of
@@ -53,7 +53,8 @@ class Records:
         """
         table = self.follows.table
         for answer in self._scan(table, "publisher_id = :value", publisher_id):
-            rows = [(item, _row_of(item)) for item in answer["Items"]]
+            items = [item for item in answer["Items"] if not is_of_list(item)]
+            rows = [(item, _row_of(item)) for item in items]
             unreadable = [_key_of(item, FOLLOWING) for item, row in rows if row is None]
             yield answer["ScannedCount"], [row for _, row in rows if row], unreadable
 
@@ -208,7 +209,7 @@ def _row_of(item: Item) -> Follow | None:
         row = follow_of(item)
     except (KeyError, ValueError):
         return None
-    return row if row.version > 0 and row.state in (FOLLOWED, UNFOLLOWED) else None
+    return row if row.version > 0 and row.state in STATES else None
 
 
 def _key_of(item: Item, table: Table) -> Key:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +16,15 @@ if TYPE_CHECKING:
     from fanfold.settings import Settings
 
 DAY_MS = 24 * 60 * 60 * 1000
+USER, PUBLISHER, POST = "user", "publisher", "post"
 # Of requests and messages: the kind of line, and what the two ids in it are.
-RELATION, OWN_POST = ("user", "publisher"), ("publisher", "post")
+RELATION, FOLLOWER, OWN_POST = (USER, PUBLISHER), (PUBLISHER, USER), (PUBLISHER, POST)
 _ROUTES = {
     contract.FOLLOW: (lines.FOLLOW, RELATION, "publisher_id"),
     contract.UNFOLLOW: (lines.UNFOLLOW, RELATION, "publisher_id"),
+    contract.APPROVE: (lines.FOLLOW, FOLLOWER, "user_id"),
+    contract.REMOVE: (lines.UNFOLLOW, FOLLOWER, "user_id"),
+    contract.BLOCK: (lines.UNFOLLOW, FOLLOWER, "user_id"),
     contract.MUTE: (lines.MUTE, RELATION, "publisher_id"),
     contract.UNMUTE: (lines.UNMUTE, RELATION, "publisher_id"),
     contract.RETRACT_POST: (lines.RETRACT, OWN_POST, "ref_id"),
@@ -29,8 +32,13 @@ _ROUTES = {
 _MESSAGES = {
     contract.FOLLOW_ADDED: (lines.FOLLOW, RELATION, ("user_id", "publisher_id")),
     contract.FOLLOW_REMOVED: (lines.UNFOLLOW, RELATION, ("user_id", "publisher_id")),
+    contract.FOLLOWER_APPROVED: (lines.FOLLOW, RELATION, ("user_id", "publisher_id")),
+    contract.FOLLOWER_REMOVED: (lines.UNFOLLOW, RELATION, ("user_id", "publisher_id")),
+    contract.USER_BLOCKED: (lines.UNFOLLOW, RELATION, ("user_id", "publisher_id")),
     contract.POST_DELETED: (lines.RETRACT, OWN_POST, ("publisher_id", "ref_id")),
 }
+# They end what is between two users, in both directions.
+_BLOCKS = (contract.BLOCK, contract.USER_BLOCKED)
 Take = Callable[[Any], Any]
 
 
@@ -58,8 +66,8 @@ class History:
                 return take(received)
             kind, roles, fields = _MESSAGES[message.type]
             ids = dict(zip(roles, (getattr(message, each) for each in fields), strict=True))
-            with self._change(kind, ids, received.first_sent_at, is_message=True):
-                return take(received)
+            both, at = message.type in _BLOCKS, received.first_sent_at
+            return self._change(kind, ids, at, lambda: take(received), is_message=True, both=both)
 
         return take_and_write
 
@@ -83,8 +91,8 @@ class History:
         def change(request: Any) -> Any:
             kind, roles, name = _ROUTES[route]
             ids = dict(zip(roles, (request.user_id, request.path_id(name)), strict=True))
-            with self._change(kind, ids, request.received_at):
-                return action(request)
+            at, both = request.received_at, route in _BLOCKS
+            return self._change(kind, ids, at, lambda: action(request), both=both)
 
         def publish(request: Any) -> Any:
             answer = action(request)
@@ -101,13 +109,28 @@ class History:
             return change
         return {contract.PUBLISH_POST: publish, contract.READ_TIMELINE: read}.get(route, action)
 
-    @contextmanager
     def _change(
-        self, kind: str, ids: Mapping[str, str], begin: int, *, is_message: bool = False
-    ) -> Iterator[None]:
-        self._write(kind, ids, begin=begin, queue=is_message)
-        yield
-        self._write(kind, ids, begin=begin, end=clock.now_ms(), queue=is_message)
+        self,
+        kind: str,
+        ids: Mapping[str, str],
+        begin: int,
+        make: Callable[[], Any],
+        *,
+        is_message: bool = False,
+        both: bool = False,
+    ) -> Any:
+        """Make a change, with a line before it and one after it, or two if it is of `both` users.
+
+        A request to follow that waits has no second line: nobody knows when it becomes a follow.
+        """
+        pairs = [ids, {USER: ids[PUBLISHER], PUBLISHER: ids[USER]}] if both else [ids]
+        for each in pairs:
+            self._write(kind, each, begin=begin, queue=is_message)
+        answer = make()
+        if not _waits(answer):
+            for each in pairs:
+                self._write(kind, each, begin=begin, end=clock.now_ms(), queue=is_message)
+        return answer
 
     def _page(self, request: Any, page: Mapping[str, Any]) -> None:
         query, end = request.query, clock.now_ms()
@@ -138,3 +161,10 @@ class History:
     def _write(self, kind: str, ids: Mapping[str, str], /, **members: Any) -> None:
         hashes = {role: lines.hashed(self._stage, each) for role, each in ids.items()}
         self._print_line(lines.write(kind, **hashes, **members))
+
+
+def _waits(answer: Any) -> bool:
+    """Whether an answer over HTTP, or the relation after a message, is of a request that waits."""
+    if isinstance(answer, dict):
+        return bool(answer["statusCode"] == contract.FOLLOW.also)
+    return bool(getattr(answer, "is_requested", False))

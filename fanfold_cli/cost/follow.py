@@ -8,9 +8,10 @@ from fanfold_cli.cost.prices import PRICES
 
 # By the API: the rows of follow and reader in a transaction, and the edge.
 WRITES = 5
-# By the API: the follow and the marks, then the follow twice after its change. By RELATE, which
-# reconciles again: the follow twice, and the edge. Levels are cached.
-READS = 7
+# By the API: the follow, whether its publisher is private, and the marks, then the follow twice
+# after its change. By RELATE, which reconciles again: the follow twice, and the edge. Levels are
+# cached.
+READS = 8
 # An item of the outbox takes about 160 bytes with ids of 36 characters.
 POSTS_PER_READ = 25
 # A follow sends RELATE two commands: to backfill, and to settle.

@@ -93,7 +93,7 @@ export class Fanfold {
     return data(this.api.GET("/v1/posts/{ref_id}/delivery", { ...call, ...path({ ref_id }) }));
   }
 
-  follow(publisher_id: string, call: Call = {}): Promise<Schemas["Followed"]> {
+  follow(publisher_id: string, call: Call = {}): Promise<Schemas["Followed"] | Schemas["Requested"]> {
     const init = { ...call, ...path({ publisher_id }) };
     return this.#relate(data(this.api.PUT("/v1/following/{publisher_id}", init)));
   }
@@ -113,7 +113,9 @@ export class Fanfold {
     await this.#relate(this.api.DELETE("/v1/muted/{publisher_id}", init));
   }
 
-  following(call: Call = {}): AsyncGenerator<Schemas["Followed"], void, undefined> {
+  following(
+    call: Call = {},
+  ): AsyncGenerator<Schemas["Followed"] | Schemas["Requested"], void, undefined> {
     return listed(async (query) => {
       const page = await data(
         this.api.GET("/v1/following", { ...call, params: { query } }),

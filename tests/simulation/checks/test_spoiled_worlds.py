@@ -29,8 +29,8 @@ from fanfold.errors import Contended, TooManyFollows, TryLater
 from fanfold.fanout.ledger import Ledger
 from fanfold.follows import ring
 from fanfold.follows.follower_estimate import Estimate
-from fanfold.follows.followers import Followers
 from fanfold.follows.follows_table import FollowsTable
+from fanfold.follows.publisher.followers import Followers
 from fanfold.follows.relation import FOLLOWED, Follow
 from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
@@ -408,7 +408,7 @@ def _refused(error: Exception) -> Spoil:
     """A follow is refused without reason."""
 
     def spoil(world: World) -> None:
-        with patch.object(FollowsTable, "follow", side_effect=error):
+        with patch.object(FollowsTable, "write", side_effect=error):
             acting(world, "zoe", lambda: requests.relate(world, "follow", "zoe", PUBLISHER))
 
     return spoil

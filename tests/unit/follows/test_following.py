@@ -16,10 +16,11 @@ from fanfold.follows import bulk_follow, follow
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
-from fanfold.names import FOLLOWING, READERS
+from fanfold.follows.publisher.privacy import Privacies
+from fanfold.names import FOLLOWING, PUBLISHERS, READERS
 from fanfold.timeline.readers import Readers
 from fanfold.times import OVERTAKEN_MS
-from tests.stores import Queue, client_of
+from tests.stores import Queue, ask_again, client_of
 
 NOW_MS = 1_800_000_000_000
 
@@ -76,10 +77,10 @@ class Ben:
 def ben(monkeypatch: pytest.MonkeyPatch) -> Ben:
     monkeypatch.setattr(product_clock, "sleep", lambda _seconds: None)
     monkeypatch.setattr(product_clock, "now_ms", lambda: NOW_MS)
-    client = client_of(FOLLOWING, READERS)
+    client = client_of(FOLLOWING, PUBLISHERS, READERS)
     table = FollowsTable(client, FOLLOWING.name, Readers(client, READERS.name), 30)
     edges, queue = Edges(), Queue()
-    stubs: tuple[Any, Any] = (edges, queue)
+    stubs: tuple[Any, Any, Any] = (edges, Privacies(client, PUBLISHERS.name), queue)
     return Ben(Following(table, *stubs, max_follows=9, reconcile_after_seconds=10), edges, queue)
 
 
@@ -121,7 +122,7 @@ def test_an_import_leaves_ended_follows_unless_told_again(ben: Ben, ahead_ms: in
 
 def test_a_row_that_never_holds_still_is_contended(ben: Ben) -> None:
     rows = ben.following.follows
-    ben.edges.then = lambda: rows.ask_again(rows.get("ben", "ada"), now_ms=1_000)
+    ben.edges.then = lambda: ask_again(rows, rows.get("ben", "ada"), now_ms=1_000)
     with pytest.raises(Contended, match="'ben' to 'ada' changed too often"):
         ben.follow("ada")
     assert len(ben.edges.calls) == STEP.attempts

@@ -114,6 +114,7 @@ RULES = (
     Rule("fanfold.timeline.post_cache", (*TIMELINE, "cachetools"), "it caches posts"),
     Rule("fanfold.follows", FOLLOWS, "a follow does not know how a post is delivered"),
     Rule("fanfold.follows.levels", (*FOLLOWS, "cachetools"), "it caches levels"),
+    Rule("fanfold.follows.publisher.privacy", (*FOLLOWS, "cachetools"), "it remembers privacies"),
     Rule("fanfold.follows.backfill", (*FOLLOWS, "cachetools"), "it caches pages of outboxes"),
     Rule("fanfold.fanout", (*FOLLOWS, "fanfold.fanout"), "it knows neither Lambda nor deployment"),
     Rule(

@@ -24,6 +24,7 @@ from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.levels import Growing, Levels
+from fanfold.follows.publisher.privacy import Privacies
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.rates import Rate
 from fanfold.timeline.entries import Entries
@@ -173,11 +174,11 @@ def test_the_output_shows_the_calculation_and_every_size() -> None:
         "86 workers: publish 10, express 40, bulk 16, relation 20",
         "they need 108 concurrent executions",
         "a new account has 10",
-        "the 30 posts that it brings: 35 write and 25 read units, $0.000025.",
+        "the 30 posts that it brings: 35 write and 26 read units, $0.000025.",
         "keeps up with 133 follows a second, as its share of the capacity allows",
     ):
         assert text in sentences
-    assert "brings no posts: 5 write and 7 read units" in " ".join(run("--backfill", "0").split())
+    assert "brings no posts: 5 write and 8 read units" in " ".join(run("--backfill", "0").split())
     assert json.loads(run("--json", "--backfill", "10"))["first_follow"]["write_units"] == 15
 
 
@@ -269,7 +270,8 @@ def spent_on_a_first_follow(posts: int) -> tuple[float, float]:
     table = FollowsTable(client, names.FOLLOWING.name, Readers(client, names.READERS.name), 30)
     edges = Edges(EdgesTable(client, names.FOLLOWERS.name), growing)
     rate = Rate.a_day(1_000)
-    following = Following(table, edges, queue, 5_000, 10, backfills=True, rate=rate)
+    privacies = Privacies(client, names.PUBLISHERS.name)
+    following = Following(table, edges, privacies, queue, 5_000, 10, backfills=True, rate=rate)
     newest = NewestPosts(Outbox(client, names.POSTS.name), 30, posts)
     backfilling = Backfilling(newest, Entries(client, names.TIMELINES.name))
     model.meter.units.clear()
