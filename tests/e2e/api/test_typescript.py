@@ -69,7 +69,7 @@ def test_its_own_tests_pass(built: Path) -> None:
 def test_it_works_with_every_route(
     stack: Deployment, make: Callable[[str], User], built: Path
 ) -> None:
-    run_on(stack, built, "routes", {name: make(name) for name in ("erin", "frank")})
+    run_on(stack, built, "routes", {name: make(name) for name in ("erin", "frank", "grace")})
 
 
 @pytest.mark.parametrize(
