@@ -5,7 +5,7 @@ Types only; no function imports them at run time. mypy checks the functions agai
 answers in tests against that.
 """
 
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict, final
 
 from fanfold import contract
 from fanfold.contract import FOLLOWED, REQUESTED
@@ -99,6 +99,7 @@ class Delivery(TypedDict):
     ]
 
 
+@final  # so that `"state" in` tells it from `Requested`
 class Followed(TypedDict):
     """A follow."""
 
@@ -115,6 +116,7 @@ class Related(TypedDict):
     requested_at: NotRequired[Annotated[Instant, Also(description="Absent if none was needed.")]]
 
 
+@final
 class Requested(TypedDict):
     """A request to follow a publisher who approves its followers."""
 

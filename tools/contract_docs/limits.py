@@ -8,7 +8,7 @@ from fanfold.aws.retries import STEP
 from fanfold.channels import head, known_head, union
 from fanfold.fanout.segment_size import MAX_SEGMENTS, SEGMENT_FOLLOWERS
 from fanfold.follows import backfill, follow, follower_estimate, follows_table
-from fanfold.follows.publisher import followers
+from fanfold.follows.publisher import followers, privacy
 from fanfold.messages import MAX_FIRST_SENT_MS
 from fanfold.settings import HIGHEST_LEVEL, MOST_BACKFILL, Settings
 from fanfold.timeline import marks, page_reads, post_cache, posts
@@ -59,6 +59,7 @@ On the queue, a message whose id, `body` or `published_at` is refused becomes a 
 | rows read for a page of `GET /v1/following`, tombstones included | {follow.PAGE * follow.MAX_PAGES:,} | the page is short; `next` continues it |
 | reads for a page of a publisher's followers | {followers.PAGE_READS}, plus those started together with the last one | the page is short or empty; `next` continues it |
 | the exact number of a publisher's followers | up to {follower_estimate.SAMPLE_EDGES - 1:,} followers, in {followers.COUNT_READS:,} write shards of all levels | an estimate with `exact: false`. Both exact and estimated numbers can be {followers.COUNT_SECONDS} seconds old |
+| time until going private binds everybody | {privacy.ENFORCED_MS // 1000} seconds (`enforced_from`) | until then, some may follow without approval |
 | time until a retraction or an edit shows | {post_cache.CACHE_SECONDS} seconds | until then, a container may show the version that it has read |
 
 ## What is kept
