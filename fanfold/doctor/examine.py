@@ -215,9 +215,13 @@ class Doctor:
         failures = self.records.threads.map(failure_of, repairs)
         for (_, difference), failure in zip(found, failures, strict=True):
             self.report.add_repair(difference, failure)
-        # A block that is restored is counted, and its loss may have left its count.
-        blocks = [snapshot.pair for snapshot, _ in found if snapshot.beside is Difference.BLOCK]
-        self._count(sorted({user for pair in blocks for user in pair}))
+        # Of a block or a row that was lost, its count may be left.
+        lost = (
+            seen.pair
+            for seen, _ in found
+            if seen.beside is Difference.BLOCK or not seen.row.version
+        )
+        self._count(sorted({user for pair in lost for user in pair}))
 
 
 def _is_still(difference: Difference, now: Snapshot) -> bool:

@@ -13,6 +13,7 @@ from fanfold.aws.items import expressions, number, text
 from fanfold.follows.follows_table import Place, places_of, row_key
 from fanfold.follows.relation import Follow
 from fanfold.timeline.readers import Counts
+from tests.commands import FakeLambda, run
 from tests.integration.doctor.test_doctor import SCOPES, Tables, examined, found, tables
 from tests.integration.follows.test_private import ENFORCED_SECONDS, choose, decide, follow
 from tests.service import AT, System
@@ -76,6 +77,11 @@ def lose_rows_of_a_block(tables: Tables) -> None:
         lose(*pair)(tables)
 
 
+def keep_the_blocked_row(tables: Tables) -> None:
+    for key in (("ada", "dan"), ("ada#blocks", "dan")):
+        lose(*key)(tables)
+
+
 def restore_publishers(tables: Tables) -> None:
     """To before Ada chose."""
     key = {"publisher_id": text("ada#privacy")}
@@ -117,6 +123,7 @@ FAULTS = [
     Fault(lose("ada#blocks", "dan"), BLOCK),
     Fault(lose_rows_of_a_block, BLOCK),
     Fault(lose("ada", "dan"), BLOCK),
+    Fault(keep_the_blocked_row, BLOCK),
     Fault(put("bob", expires_at=SOON), {"expires": 1}),
     Fault(put("cid", expires_at=SOON), {"expires": 1}),
     Fault(put("dan", expires_at=SOON), {"expires": 1}),
@@ -192,6 +199,14 @@ def test_a_publisher_whose_choice_was_lost_is_private_until_it_chooses_again(
     assert choose(system, private=False)["private"] is False
     system.clock.advance(ENFORCED_SECONDS)
     assert follow(system, "ida").status == 200
+
+
+def test_wrong_counts_are_shown_beside_the_right_ones(tables: Tables) -> None:
+    miscount(tables)
+    shown = run("doctor", "--whole", lambda_=FakeLambda()).stdout
+    assert ["bob", "7, 3, 1", "1, 1, 0"] in [
+        [cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines()
+    ]
 
 
 def test_a_count_that_changes_during_its_repair_is_left(system: System, tables: Tables) -> None:
