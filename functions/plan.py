@@ -125,7 +125,7 @@ def _relate(event: Event, at: int) -> Follow | None:
             case FollowRemoved(_, _, user_id, publisher_id):
                 following.unfollow(user_id, publisher_id, asked_at=at, by_message=True)
             case FollowerApproved(_, _, user_id, publisher_id):
-                audience.approve(publisher_id, user_id, asked_at=at, by_message=True)
+                return audience.approve(publisher_id, user_id, asked_at=at, by_message=True)
             case FollowerRemoved(_, _, user_id, publisher_id):
                 audience.remove(publisher_id, user_id, asked_at=at, by_message=True)
             case UserBlocked(_, _, user_id, publisher_id):

@@ -85,11 +85,7 @@ class Reads:
 
     def rows_of(self, user_id: str) -> Iterator[Follow]:
         """All rows of one reader."""
-        after, more = None, True
-        while more:
-            rows, more = self.stores.follows().page(user_id, after=after, limit=1_000)
-            yield from rows
-            after = rows[-1].publisher_id if rows else None
+        return self.stores.follows().rows_of(user_id)
 
     def _segment(self, table: str, segment: int, segments: int) -> Iterator[Item]:
         part = {"Segment": segment, "TotalSegments": segments}

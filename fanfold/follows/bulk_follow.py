@@ -13,8 +13,6 @@ from fanfold.follows.relation import Asked, Follow, granted
 
 # TransactWriteItems takes 100 actions; one is the count of the user's follows.
 MAX_CHANGES = 99
-# One page of the user's rows.
-PAGE = 1_000
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ class BulkFollowing:
 
         A tombstone put by a repair is nobody's request.
         """
-        if row.is_requested or row.shut or row.shuts:
+        if row.is_requested or row.is_blocked:
             return True
         return not self.again and not row.is_active and row.asked_at > 0
 
@@ -109,10 +107,4 @@ class BulkFollowing:
                 self.following.reconcile(user_id, follow.publisher_id)
 
     def _rows(self, user_id: str) -> dict[str, Follow]:
-        found: list[Follow] = []
-        more = True
-        while more:
-            after = found[-1].publisher_id if found else None
-            rows, more = self.following.follows.page(user_id, after=after, limit=PAGE)
-            found += rows
-        return {follow.publisher_id: follow for follow in found}
+        return {row.publisher_id: row for row in self.following.follows.rows_of(user_id)}

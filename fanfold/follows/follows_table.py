@@ -13,9 +13,9 @@ follow the user (`REQUESTS`), by `<requested_at>#<user_id>`, and whom the user b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fanfold import invariants
 from fanfold.aws import dynamodb
@@ -39,6 +39,10 @@ TOMBSTONE_SECONDS = 45 * 24 * 60 * 60
 _SEPARATOR = "#"  # in no id
 # How many users one may block.
 MAX_BLOCKS = 10_000
+# Rows of one user that are read at a time.
+PAGE = 1_000
+
+Place: TypeAlias = tuple[str, str]  # the key of an item of a list
 
 
 def follow_of(item: Item) -> Follow:
@@ -61,10 +65,13 @@ def follow_of(item: Item) -> Follow:
         shuts="shuts" in item,
     )
     has_begun = row.version > 0 and row.followed_at > ""
-    is_blocked = row.is_active and (row.shut or row.shuts)
-    invariants.check("follow_state", row.state in STATES and not is_blocked)
+    may_be_asked = row.is_active or row.is_requested == bool(row.requested_at)
+    invariants.check("follow_state", row.state in STATES)
     invariants.check("follow_version", has_begun or not row.is_active)
     invariants.check("follow_ended", not (row.is_active and row.ended_at))
+    invariants.check("follow_blocked", not (row.is_active and row.is_blocked))
+    invariants.check("follow_requested", may_be_asked)
+    invariants.check("follow_expires", row.expires or EXPIRES_AT not in item)
     return row
 
 
@@ -119,7 +126,7 @@ class FollowsTable:
         changed = [_changed(*move, now_ms=now_ms) for move in moves]
         done = [(seen, new) for (seen, _), new in zip(moves, changed, strict=True)]
         actions = [{"Update": self._update(*each, now_ms=now_ms)} for each in done]
-        actions += [each for move in done for each in self._lists(*move)]
+        actions += [each for move in done for each in self._lists(*map(places_of, move))]
         actions += also
         for user_id in dict.fromkeys(each.user_id for each in changed):
             own = [each for each in done if each[1].user_id == user_id]
@@ -175,17 +182,21 @@ class FollowsTable:
         room = Counts(max_follows, blocks=MAX_BLOCKS)
         return self.readers.change(user_id, counts, change, room=room, counted=counted, also=memo)
 
-    def _lists(self, seen: Follow, new: Follow) -> Iterator[dict[str, Any]]:
+    def _lists(self, before: Set[Place], after: Set[Place]) -> Iterator[dict[str, Any]]:
         """The actions by which a relation enters or leaves the lists."""
-        requests = [_request_key(each) if each.is_listed else None for each in (seen, new)]
-        block = row_key(f"{new.user_id}{BLOCKS}", new.publisher_id)
-        blocks = [block if each.shuts else None for each in (seen, new)]
-        for before, after in (requests, blocks):
-            if before != after:
-                if before:
-                    yield {"Delete": {"TableName": self.table, "Key": before}}
-                if after:
-                    yield {"Put": {"TableName": self.table, "Item": after}}
+        for place in sorted(before - after):
+            yield {"Delete": {"TableName": self.table, "Key": row_key(*place)}}
+        for place in sorted(after - before):
+            yield {"Put": {"TableName": self.table, "Item": row_key(*place)}}
+
+    def mend(self, seen: Follow, places: Set[Place], *, now_ms: int) -> bool:
+        """Write a relation anew, with its time to live, and make the `places` read those it has.
+
+        False if somebody else changed it meanwhile; read it again.
+        """
+        new = replace(seen, version=seen.version + 1)
+        actions: list[Any] = [{"Update": self._update(seen, new, now_ms=now_ms)}]
+        return not dynamodb.transact(self.client, [*actions, *self._lists(places, places_of(seen))])
 
     def _refuse(self, moves: Sequence[Move], max_follows: int) -> None:
         """Raise if the last user's row has no room, which is why a transaction was refused.
@@ -349,6 +360,14 @@ class FollowsTable:
         items, more = self._page(user_id, after, limit)
         return [follow_of(item) for item in items], more
 
+    def rows_of(self, user_id: str) -> Iterator[Follow]:
+        """All rows of one user, likewise."""
+        after, more = None, True
+        while more:
+            rows, more = self.page(user_id, after=after, limit=PAGE)
+            yield from rows
+            after = rows[-1].publisher_id if rows else None
+
     def requests(
         self, publisher_id: str, *, after: str | None, limit: int
     ) -> tuple[list[str], bool]:
@@ -389,11 +408,12 @@ def row_key(user_id: str, publisher_id: str) -> dict[str, dict[str, str]]:
     return {"user_id": text(user_id), "publisher_id": text(publisher_id)}
 
 
-def _request_key(follow: Follow) -> dict[str, dict[str, str]]:
-    """The key of a request in the list of its publisher."""
-    return row_key(
-        f"{follow.publisher_id}{REQUESTS}", f"{follow.requested_at}{_SEPARATOR}{follow.user_id}"
-    )
+def places_of(row: Follow) -> frozenset[Place]:
+    """Where a relation is in lists: of its publisher's requests, and of its user's blocks."""
+    request = f"{row.publisher_id}{REQUESTS}", f"{row.requested_at}{_SEPARATOR}{row.user_id}"
+    block = f"{row.user_id}{BLOCKS}", row.publisher_id
+    has = (request, row.is_listed), (block, row.shuts)
+    return frozenset(place for place, is_there in has if is_there)
 
 
 def is_of_list(item: Item) -> bool:

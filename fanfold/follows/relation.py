@@ -109,9 +109,14 @@ class Follow:
         return self.state != UNFOLLOWED
 
     @property
+    def is_blocked(self) -> bool:
+        """Whether one of both blocks the other."""
+        return self.shut or self.shuts
+
+    @property
     def expires(self) -> bool:
         """Whether its row is a tombstone, which ends; a block ends only when it is undone."""
-        return not (self.has_place or self.shut or self.shuts)
+        return not (self.has_place or self.is_blocked)
 
     @property
     def needs_privacy(self) -> bool:

@@ -22,9 +22,10 @@ RELATION, FOLLOWER, OWN_POST = (USER, PUBLISHER), (PUBLISHER, USER), (PUBLISHER,
 _ROUTES = {
     contract.FOLLOW: (lines.FOLLOW, RELATION, "publisher_id"),
     contract.UNFOLLOW: (lines.UNFOLLOW, RELATION, "publisher_id"),
-    contract.APPROVE: (lines.FOLLOW, FOLLOWER, "user_id"),
-    contract.REMOVE: (lines.UNFOLLOW, FOLLOWER, "user_id"),
-    contract.BLOCK: (lines.UNFOLLOW, FOLLOWER, "user_id"),
+    contract.APPROVE: (lines.APPROVE, FOLLOWER, "user_id"),
+    contract.REMOVE: (lines.REMOVE, FOLLOWER, "user_id"),
+    contract.BLOCK: (lines.BLOCK, FOLLOWER, "user_id"),
+    contract.UNBLOCK: (lines.UNBLOCK, FOLLOWER, "user_id"),
     contract.MUTE: (lines.MUTE, RELATION, "publisher_id"),
     contract.UNMUTE: (lines.UNMUTE, RELATION, "publisher_id"),
     contract.RETRACT_POST: (lines.RETRACT, OWN_POST, "ref_id"),
@@ -32,13 +33,12 @@ _ROUTES = {
 _MESSAGES = {
     contract.FOLLOW_ADDED: (lines.FOLLOW, RELATION, ("user_id", "publisher_id")),
     contract.FOLLOW_REMOVED: (lines.UNFOLLOW, RELATION, ("user_id", "publisher_id")),
-    contract.FOLLOWER_APPROVED: (lines.FOLLOW, RELATION, ("user_id", "publisher_id")),
-    contract.FOLLOWER_REMOVED: (lines.UNFOLLOW, RELATION, ("user_id", "publisher_id")),
-    contract.USER_BLOCKED: (lines.UNFOLLOW, RELATION, ("user_id", "publisher_id")),
+    contract.FOLLOWER_APPROVED: (lines.APPROVE, RELATION, ("user_id", "publisher_id")),
+    contract.FOLLOWER_REMOVED: (lines.REMOVE, RELATION, ("user_id", "publisher_id")),
+    contract.USER_BLOCKED: (lines.BLOCK, RELATION, ("user_id", "publisher_id")),
+    contract.USER_UNBLOCKED: (lines.UNBLOCK, RELATION, ("user_id", "publisher_id")),
     contract.POST_DELETED: (lines.RETRACT, OWN_POST, ("publisher_id", "ref_id")),
 }
-# They end what is between two users, in both directions.
-_BLOCKS = (contract.BLOCK, contract.USER_BLOCKED)
 Take = Callable[[Any], Any]
 
 
@@ -66,8 +66,8 @@ class History:
                 return take(received)
             kind, roles, fields = _MESSAGES[message.type]
             ids = dict(zip(roles, (getattr(message, each) for each in fields), strict=True))
-            both, at = message.type in _BLOCKS, received.first_sent_at
-            return self._change(kind, ids, at, lambda: take(received), is_message=True, both=both)
+            at = received.first_sent_at
+            return self._change(kind, ids, at, lambda: take(received), is_message=True)
 
         return take_and_write
 
@@ -91,8 +91,7 @@ class History:
         def change(request: Any) -> Any:
             kind, roles, name = _ROUTES[route]
             ids = dict(zip(roles, (request.user_id, request.path_id(name)), strict=True))
-            at, both = request.received_at, route in _BLOCKS
-            return self._change(kind, ids, at, lambda: action(request), both=both)
+            return self._change(kind, ids, request.received_at, lambda: action(request))
 
         def publish(request: Any) -> Any:
             answer = action(request)
@@ -117,19 +116,16 @@ class History:
         make: Callable[[], Any],
         *,
         is_message: bool = False,
-        both: bool = False,
     ) -> Any:
-        """Make a change, with a line before it and one after it, or two if it is of `both` users.
-
-        A request to follow that waits has no second line: nobody knows when it becomes a follow.
-        """
-        pairs = [ids, {USER: ids[PUBLISHER], PUBLISHER: ids[USER]}] if both else [ids]
+        """Make a change, with a line before it and one after it; a block is of both directions."""
+        is_block = kind == lines.BLOCK
+        pairs = [ids, {USER: ids[PUBLISHER], PUBLISHER: ids[USER]}] if is_block else [ids]
         for each in pairs:
             self._write(kind, each, begin=begin, queue=is_message)
         answer = make()
-        if not _waits(answer):
+        if done := _done(kind, answer):
             for each in pairs:
-                self._write(kind, each, begin=begin, end=clock.now_ms(), queue=is_message)
+                self._write(done, each, begin=begin, end=clock.now_ms(), queue=is_message)
         return answer
 
     def _page(self, request: Any, page: Mapping[str, Any]) -> None:
@@ -163,8 +159,15 @@ class History:
         self._print_line(lines.write(kind, **hashes, **members))
 
 
-def _waits(answer: Any) -> bool:
-    """Whether an answer over HTTP, or the relation after a message, is of a request that waits."""
+def _done(kind: str, answer: Any) -> str | None:
+    """The kind of the second line, by an answer over HTTP, or by the relation after a message.
+
+    None for a follow or approval that was dropped.
+    """
     if isinstance(answer, dict):
-        return bool(answer["statusCode"] == contract.FOLLOW.also)
-    return bool(getattr(answer, "is_requested", False))
+        return lines.REQUEST if answer["statusCode"] == contract.FOLLOW.also else kind
+    if kind not in (lines.FOLLOW, lines.APPROVE):
+        return kind
+    if answer is None or (kind == lines.APPROVE and not answer.is_active):
+        return None
+    return lines.REQUEST if answer.is_requested else kind

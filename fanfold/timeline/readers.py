@@ -154,23 +154,32 @@ class Readers:
 
     def count(self, user_id: str, counted: Counted) -> bool:
         """Count a request that changes no follow; False if the row changed meanwhile: reread it."""
+        return self._updates(self.change(user_id, counted=counted))
+
+    def _updates(self, update: dict[str, Any]) -> bool:
+        """Make one Update; False if the row is not as its condition wants it."""
         try:
-            self.client.update_item(
-                TableName=self.table,
-                Key={"user_id": text(user_id)},
-                **expressions(
-                    sets=counted.sets,
-                    adds=counted.adds,
-                    condition=counted.condition,
-                    values=counted.values,
-                ),
-            )
+            self.client.update_item(**update)
         except (
             self.client.exceptions.ConditionalCheckFailedException,
             self.client.exceptions.TransactionConflictException,
         ):
             return False
         return True
+
+    def correct(self, user_id: str, seen: Counts, right: Counts) -> bool:
+        """Add what the counts are short of; False if they are no more as they were seen."""
+        more = Counts(*(new - old for old, new in zip(seen, right, strict=True)))
+        wrong = [name for name, each in more._asdict().items() if each]
+        conditions = [
+            ("" if getattr(seen, name) else f"attribute_not_exists(#{name}) OR ")
+            + f"#{name} = :{name}_seen"
+            for name in wrong
+        ]
+        values = {f":{name}_seen": number(getattr(seen, name)) for name in wrong}
+        as_seen = " AND ".join(f"({each})" for each in conditions)
+        also = RowChange(condition=as_seen, values=values)
+        return self._updates(self.change(user_id, more, also=also))
 
     def raise_marker(self, user_id: str, marker: str) -> str | None:
         """Move the marker up to a sort key, never down; returns the one that is stored then.

@@ -62,9 +62,9 @@ class Privacies:
     def read(self, publisher_id: str) -> Privacy:
         """Read consistently."""
         answer = self.client.get_item(
-            TableName=self.table, Key=_key(publisher_id), ConsistentRead=True
+            TableName=self.table, Key=privacy_key(publisher_id), ConsistentRead=True
         )
-        return self._of(answer.get("Item", {}))
+        return self.of(answer.get("Item", {}))
 
     def replace(self, publisher_id: str, seen: Privacy, new: Privacy) -> bool:
         """Store a privacy in place of the one seen; False if it has changed meanwhile."""
@@ -77,7 +77,7 @@ class Privacies:
         try:
             self.client.update_item(
                 TableName=self.table,
-                Key=_key(publisher_id),
+                Key=privacy_key(publisher_id),
                 **expressions(sets=sets, **_as_read(seen, "asked_at")),
             )
         except (
@@ -91,12 +91,13 @@ class Privacies:
         """The action of a transaction that fails if the privacy has changed since it was `seen`."""
         check = {
             "TableName": self.table,
-            "Key": _key(publisher_id),
+            "Key": privacy_key(publisher_id),
             **expressions(**_as_read(seen)),
         }
         return {"ConditionCheck": check}
 
-    def _of(self, item: Item) -> Privacy:
+    def of(self, item: Item) -> Privacy:
+        """The privacy in an item of the table, or the stage's if it is empty."""
         if "version" not in item:
             return Privacy(self.private_by_default)
         is_private = bool(item["private"]["BOOL"])
@@ -114,5 +115,6 @@ def _as_read(seen: Privacy, *names: str) -> dict[str, Any]:
     }
 
 
-def _key(publisher_id: str) -> dict[str, dict[str, str]]:
+def privacy_key(publisher_id: str) -> dict[str, dict[str, str]]:
+    """The key of a publisher's choice."""
     return {"publisher_id": text(f"{publisher_id}{PRIVACY}")}

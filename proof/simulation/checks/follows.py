@@ -68,14 +68,16 @@ def edges_agree_with_the_lists_of_follows(found: Evidence) -> Iterator[str]:
 def follows_are_counted(found: Evidence) -> Iterator[str]:
     """A list says how many are followed: exactly if calm, else between the sure and the possible.
 
-    The doctor does not correct counts: after a restore, they are off by what was undone.
+    After a restore, it is off by what was undone, until the doctor has counted.
     """
     relations, calm_ms = found.history.relations, found.seen.begun_ms
     for each in found.history.readers.listings:
         if each.name != FOLLOWING:
             continue
-        off, span = found.world.damage.miscounted[each.user], (each.begun_ms, each.ended_ms)
-        least = most = len(each.publishers) + off
+        damage, span = found.world.damage, (each.begun_ms, each.ended_ms)
+        off = damage.miscounted[each.user]
+        is_off = each.user in damage.miscounted_ms
+        least = most = len(each.publishers) + (off if is_off else 0)
         if each.begun_ms < calm_ms:
             pairs = [pair for pair in relations if pair[0] == each.user]
             asked = [follow_requests(found, pair) for pair in pairs]

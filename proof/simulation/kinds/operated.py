@@ -133,6 +133,9 @@ def the_doctor_finds_only_what_accidents_did(found: Evidence) -> Iterator[str]:
     for publisher in report.unreachable:
         if publisher not in {each for _, each in known}:
             yield f"The doctor finds {publisher} unreachable, without an accident."
+    for miscount in report.miscounts:
+        if miscount.user_id not in found.world.damage.miscounted:
+            yield f"The doctor finds {miscount}, without an accident."
 
 
 def only_letters_that_break_the_contract_are_left(found: Evidence) -> Iterator[str]:

@@ -24,7 +24,7 @@ import pytest
 from fanfold import contract, names
 from fanfold.aws.items import expressions
 from fanfold.channels.head import HEAD, key_of, partition_of
-from fanfold.doctor.findings import Snapshot, Unreachable
+from fanfold.doctor.findings import Miscount, Snapshot, Unreachable
 from fanfold.errors import Contended, TooManyFollows, TryLater
 from fanfold.fanout.ledger import Ledger
 from fanfold.follows import ring
@@ -36,6 +36,7 @@ from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
 from fanfold.timeline import marks, post_cache, visibility
 from fanfold.timeline.page_reads import Shown
+from fanfold.timeline.readers import Counts
 from fanfold_cli.audit import audit as audit_command
 from proof.model.clock import START_MS
 from proof.simulation.checks import (
@@ -840,13 +841,17 @@ spoil_for(
 
 
 @spoils(
-    operated.the_doctor_finds_only_what_accidents_did, "missing, without", "unreachable, without"
+    operated.the_doctor_finds_only_what_accidents_did,
+    "missing, without",
+    "unreachable, without",
+    "finds Miscount(user_id='ann'",
 )
 def differences_without_an_accident(world: World) -> None:
     report = world.first_examination
     follow = Follow(user_id="ann", publisher_id=PUBLISHER, state=FOLLOWED, version=1)
     report.add(Snapshot(follow, {}))
     report.add_unreachable(Unreachable(PUBLISHER, level=0, seen=1))
+    report.add_miscount(Miscount("ann", Counts(2), Counts(1)))
 
 
 @spoils(observed, "An operator deletes a letter that is nowhere else")

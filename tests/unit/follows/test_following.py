@@ -12,7 +12,7 @@ from fanfold import clock as product_clock
 from fanfold import times
 from fanfold.aws.retries import STEP
 from fanfold.errors import Contended
-from fanfold.follows import bulk_follow, follow
+from fanfold.follows import bulk_follow, follow, follows_table
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
@@ -144,7 +144,7 @@ def test_many_follows_are_written_in_groups_and_a_second_time_not_at_all(
     ben: Ben, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk_follow, "MAX_CHANGES", 2)
-    monkeypatch.setattr(bulk_follow, "PAGE", 1)
+    monkeypatch.setattr(follows_table, "PAGE", 1)
     wanted = ["cleo", "ada", "bea", "eve", "dan", "ada"]
     every = BulkFollowing(ben.following)
     ben.follow("bea")
