@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from fanfold import clock
 from fanfold.aws.items import expressions, number, text
@@ -88,13 +89,13 @@ class Repair:
         row, table, now = seen.row, self.records.follows, clock.now_ms()
         other = table.get(row.publisher_id, row.user_id)
         theirs, mine = (row, other) if row.shut and not other.shuts else (other, row)
-        how = {"now_ms": now, "max_follows": self.following.max_follows}
+        write = partial(table.write, now_ms=now, max_follows=self.following.max_follows)
         if seen.beside is Difference.SHUT_FOLLOWED:
-            table.write([(row, removed(row, Asked(now, now), privacy=row.privacy))], **how)
+            write([(row, removed(row, Asked(now, now), privacy=row.privacy))])
         elif seen.beside is Difference.BLOCK and not (theirs.shut and mine.shuts):
             asked = Asked(theirs.block_asked_at, now)  # no later than it was
             new = blocked(theirs, mine, asked, privacy=theirs.privacy)
-            table.write(list(zip((theirs, mine), new, strict=True)), **how)
+            write(list(zip((theirs, mine), new, strict=True)))
             self.following.reconcile(other.user_id, other.publisher_id)
         else:
             table.mend(row, seen.places, now_ms=now)

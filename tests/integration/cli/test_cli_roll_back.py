@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fanfold import names
 from fanfold_cli.preflight.account import Account
-from fanfold_cli.preflight.checks import Check, Status, check_roll_back
+from fanfold_cli.preflight.checks import Result, Status, check_roll_back
 from tests.integration.follows.test_private import choose, decide, follow
 from tests.service import REGION, System
-from tests.unit.cli.test_preflight_checks import ORDINARY, replace
+from tests.unit.cli.test_preflight_checks import ORDINARY
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def account(system: System, monkeypatch: pytest.MonkeyPatch) -> Account:
     return Account(REGION)
 
 
-def checked(account: Account, **wanted: Any) -> Check:
+def checked(account: Account, **wanted: Any) -> Result:
     return check_roll_back(replace(ORDINARY, **wanted), account.known_here_alone("Fanfold-prod"))
 
 
