@@ -159,7 +159,8 @@ def granted(
         privacy=max(seen.privacy, privacy.version if decides else 0),
     )
     if state == seen.state:
-        return noted if asked.at > seen.asked_at else seen
+        is_later = asked.at > seen.asked_at or noted.approved_at > seen.approved_at
+        return noted if is_later else seen
     if seen.is_requested:
         return opened(noted, asked.at)
     at = times.to_text(asked.at)
@@ -192,9 +193,12 @@ def removed(seen: Follow, asked: Asked, *, privacy: int) -> Follow:
 
     `privacy` is the version of the publisher's now. It does not yield to a repeated request of the
     user, who would be shielded by it. One that came late is noted: an earlier approval may follow.
+    After a later end, and after its own, a message ends nothing that has begun since.
     """
     begun = seen.has_place and (seen.requested_at or seen.followed_at)
-    is_older = asked.by_message and begun and asked.at < times.to_ms(begun)
+    is_older = (
+        asked.by_message and begun and (asked.at < times.to_ms(begun) or asked.at <= seen.left_at)
+    )
     if is_older:
         return replace(seen, left_at=asked.at) if asked.at > seen.left_at else seen
     if asked.is_late(seen.approved_at):
@@ -254,7 +258,8 @@ def _shut(
         return removed(theirs, asked, privacy=privacy) if ends else theirs, mine
     if theirs.shut is mine.shuts is shut:
         return (replace(theirs, block_asked_at=asked.at) if asked.at > last else theirs), mine
-    theirs = replace(_ended(theirs, asked, privacy), block_asked_at=max(asked.at, last))
+    # Later than all before, as `asked_at`, so that copies of an earlier message are late.
+    theirs = replace(_ended(theirs, asked, privacy), block_asked_at=max(asked.at, last + 1))
     return replace(theirs, shut=shut), replace(_ended(mine, asked), shuts=shut)
 
 

@@ -10,10 +10,19 @@ from fanfold.settings import Settings
 from proof.simulation.checks.evidence import Evidence
 
 # Possible answers of each route, besides failures: clients keep to the contract and follow few. The
-# checks of posts and edits judge whether 404, 409, 410 and 422 had a reason.
+# checks of posts, edits and audiences judge whether 403, 404, 409, 410 and 422 had a reason.
 ANSWERS = {
-    contract.FOLLOW.key: {200, 204},
-    contract.UNFOLLOW.key: {200, 204},
+    contract.FOLLOW.key: {200, 202, 409},
+    contract.UNFOLLOW.key: {204},
+    contract.SHOW_FOLLOWING.key: {200, 404},
+    contract.CHOOSE_PRIVACY.key: {200},
+    contract.SHOW_PRIVACY.key: {200},
+    contract.LIST_REQUESTS.key: {200},
+    contract.APPROVE.key: {200, 404},
+    contract.REMOVE.key: {204},
+    contract.BLOCK.key: {204},
+    contract.UNBLOCK.key: {204},
+    contract.LIST_BLOCKED.key: {200},
     contract.LIST_FOLLOWING.key: {200},
     contract.PUBLISH_POST.key: {202, 410, 422},
     contract.READ_POST.key: {200, 404},
@@ -27,7 +36,7 @@ ANSWERS = {
     contract.MOVE_MARKER.key: {200},
     contract.READ_MARKER.key: {200},
     contract.COUNT_UNREAD.key: {200},
-    contract.READ_FEED.key: {200},
+    contract.READ_FEED.key: {200, 403},
     contract.LIST_FOLLOWERS.key: {200, 403},
     contract.COUNT_FOLLOWERS.key: {200, 403},
 }

@@ -1176,7 +1176,8 @@ spoil_for(
 
 # The tests
 
-importlib.import_module("tests.simulation.spoiled_readings")  # it registers its spoilings
+for each in ("spoiled_readings", "spoiled_audiences"):  # they register their spoilings
+    importlib.import_module(f"tests.simulation.{each}")
 CHECKS = {check.__name__: check for kind in KINDS if kind.make is World for check in kind.checks}
 
 
