@@ -43,7 +43,7 @@ class Following(Relations):
         """
         asked = Asked(asked_at, clock.now_ms(), by_message)
 
-        def decide(seen: Sequence[Follow]) -> Verdict:
+        def decide(seen: Sequence[Follow], asked: Asked) -> Verdict:
             (row,) = seen
             privacy = self._privacy(row) if row.needs_privacy and not approves else Privacy()
             return [granted(row, True, asked, privacy=privacy, approves=approves)], ()
@@ -60,7 +60,7 @@ class Following(Relations):
         asked = Asked(asked_at, clock.now_ms(), by_message)
         pair = user_id, publisher_id
         return self.change(
-            [pair], lambda seen: ([granted(seen[0], False, asked)], ()), asked, actor=user_id
+            [pair], lambda seen, now: ([granted(seen[0], False, now)], ()), asked, actor=user_id
         )[0]
 
     def relation(self, user_id: str, publisher_id: str) -> Follow:

@@ -103,12 +103,14 @@ class Relations:
     def change(
         self,
         pairs: Sequence[tuple[str, str]],
-        decide: Callable[[Sequence[Follow]], Verdict],
+        decide: Callable[[Sequence[Follow], Asked], Verdict],
         asked: Asked,
         *,
         actor: str,
     ) -> list[Follow]:
         """Change the relations of these pairs (user, publisher) as `decide` says; returns them.
+
+        It is told the time anew after each read: a frozen function may go on much later.
 
         When this returns, their edges agree with them, unless a message left one to RELATE. What
         ends something is never refused. But over the rate of the `actor`, a tombstone of what was
@@ -118,7 +120,7 @@ class Relations:
         is_sent = False
         for _ in clock.tries(*STEP):
             seen = [self.follows.get(*pair) for pair in pairs]
-            targets, also = decide(seen)
+            targets, also = decide(seen, asked._replace(now=clock.now_ms()))
             moves = list(zip(seen, targets, strict=True))
             counted = None if asked.by_message else self._counted(moves, actor, asked.at)
             if counted and (refusal := self._refusal(moves, counted, actor)):
@@ -195,7 +197,7 @@ class Relations:
         """Turn a request into a follow if its publisher is public; returns the relation then."""
         now = clock.now_ms()
 
-        def decide(seen: Sequence[Follow]) -> Verdict:
+        def decide(seen: Sequence[Follow], _: Asked) -> Verdict:
             (row,) = seen
             privacy = self.privacies.read(publisher_id)
             if privacy.is_private or privacy.version < row.privacy:

@@ -68,7 +68,7 @@ class Audience(Relations):
         _check_others(publisher_id, user_id)
         asked = Asked(asked_at, clock.now_ms(), by_message)
 
-        def decide(seen: Sequence[Follow]) -> Verdict:
+        def decide(seen: Sequence[Follow], asked: Asked) -> Verdict:
             (row,) = seen
             target = approved(row, asked)
             is_over = row.has_place or row.shut or asked.is_late(row.left_at)
@@ -86,7 +86,7 @@ class Audience(Relations):
         _check_others(publisher_id, user_id)
         asked = Asked(asked_at, clock.now_ms(), by_message)
 
-        def decide(seen: Sequence[Follow]) -> Verdict:
+        def decide(seen: Sequence[Follow], asked: Asked) -> Verdict:
             return [removed(seen[0], asked, privacy=self.privacies.read(publisher_id).version)], ()
 
         self.change([(user_id, publisher_id)], decide, asked, actor=publisher_id)
@@ -110,7 +110,7 @@ class Audience(Relations):
         _check_others(user_id, other_id)
         decided = blocked if shut else unblocked
 
-        def decide(seen: Sequence[Follow]) -> Verdict:
+        def decide(seen: Sequence[Follow], asked: Asked) -> Verdict:
             theirs, mine = seen
             privacy = self.privacies.read(user_id).version
             return decided(theirs, mine, asked, privacy=privacy), ()
@@ -128,7 +128,7 @@ class Audience(Relations):
             self._send(command, delayed=True)
         for _ in clock.tries(*STEP):
             seen = self.privacies.read(publisher_id)
-            new = chosen(seen, is_private, asked)
+            new = chosen(seen, is_private, asked._replace(now=clock.now_ms()))
             if new is seen or self.privacies.replace(publisher_id, seen, new):
                 if not new.is_private:
                     self._send(command)

@@ -105,6 +105,21 @@ def test_a_request_gives_way_to_what_was_asked_more_than_a_second_later(
     assert is_followed is (follows if late_ms == OVERTAKEN_MS else not follows)
 
 
+def test_who_was_frozen_gives_way_to_what_was_asked_meanwhile(
+    ben: Ben, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send, later = ben.queue.send, NOW_MS + 60_000
+
+    def frozen(message: Any) -> None:
+        monkeypatch.setattr(ben.queue, "send", send)
+        monkeypatch.setattr(product_clock, "now_ms", lambda: later)
+        ben.unfollow("ada", at=later)
+        send(message)
+
+    monkeypatch.setattr(ben.queue, "send", frozen)
+    assert not ben.follow("ada", at=NOW_MS).is_active
+
+
 def test_nobody_gives_way_to_a_time_that_has_not_come(ben: Ben) -> None:
     ben.follow("ada", at=NOW_MS + 3_600_000)  # imported by a machine whose clock is wrong
     assert not ben.unfollow("ada", at=NOW_MS).is_active
