@@ -27,7 +27,7 @@ def with_privacy(
     """
     told = [
         replace(request, is_private=privacy(requests, choices, request, skew_ms=skew_ms))
-        if request.verb is Verb.FOLLOW
+        if request.verb is Verb.FOLLOW and not request.is_import
         else request
         for request in requests
     ]
