@@ -126,10 +126,10 @@ def history(tried: list[Try]) -> tuple[Course, list[Asked], list[Asked]]:
         if number not in ended and (done is not None or not each.is_message):
             ended[number] = at, bool(done)
         course.open(at)
-    requests, choices = [], []
+    requests, choices = list[Asked](), list[Asked]()
     for number, each in enumerate(tried):
         at, is_due = ended.get(number, (each.begun + each.delays[-1], False))
-        more: Any = {"ended": at, "is_due": is_due}
+        more: dict[str, Any] = {"ended": at, "is_due": is_due}
         if each.verb in HTTP_ALONE:
             choices.append(Asked(each.verb == PRIVATE, each.begun, **more))
         else:
