@@ -364,7 +364,7 @@ class Observer:
             begun_ms = task.work.begun_ms if task.work else 0
             at, relation = -math.inf, NONE
             for change in self.changes[pair][-1:]:
-                at, relation = change.at, change.relation or NONE
+                at, relation = change.at + change.unseen_ms, change.relation or NONE
             return at >= begun_ms or relation % SHUT == NONE
         is_edit = content.get("type") == contract.POST_UPDATED
         return is_edit and (task.number, content["ref_id"]) in self.early
