@@ -202,7 +202,8 @@ class Relations:
             privacy = self.privacies.read(publisher_id)
             if privacy.is_private or privacy.version < row.privacy:
                 return [row], ()
-            return [opened(row, now)], [self.privacies.unchanged(publisher_id, privacy)]
+            follow = opened(row, clock.now_ms())  # once it was public
+            return [follow], [self.privacies.unchanged(publisher_id, privacy)]
 
         return self.change([(user_id, publisher_id)], decide, Asked(now, now), actor=user_id)[0]
 

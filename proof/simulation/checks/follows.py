@@ -16,8 +16,15 @@ from proof.simulation.checks.reading.shown_publishers import follow_requests, is
 from proof.simulation.clients import requests
 from proof.simulation.clients.history import Pair
 from proof.simulation.clients.readers import FOLLOWING
+from proof.simulation.faults.faults import MAX_SKEW_MS
 from proof.simulation.observed.observers import pair_of
-from proof.simulation.oracle.follows import Sighting, contradictions, sightings_of, surely
+from proof.simulation.oracle.follows import (
+    Sighting,
+    Verb,
+    contradictions,
+    sightings_of,
+    surely,
+)
 
 
 def follows_change_as_they_were_asked_to(found: Evidence) -> Iterator[str]:
@@ -133,6 +140,8 @@ def follows_are_listed_with_their_time(found: Evidence) -> Iterator[str]:
             is_told = any(
                 each.is_import
                 or min(each.begun, each.stamp) - margin <= at_ms <= each.ended + margin
+                # RELATE's clock says when it was opened.
+                or (each.verb is Verb.OPEN and each.begun - MAX_SKEW_MS <= at_ms)
                 for each in asked
             )
             if not is_told:
