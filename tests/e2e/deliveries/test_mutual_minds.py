@@ -138,12 +138,13 @@ class Crowd(Company):
     # Requests, recorded
 
     def ask(self, user: str, method: str, path: str, content: Any = None) -> Answer:
+        """Ask until there is an answer; a busy machine may end a function, or refuse for now."""
         while True:
             answer = self.users[user].call(method, path, content)
-            if answer.status not in (429, 503):
+            if answer.status < 429 or (answer.status == 500 and "problem" in answer.kind):
                 break
             time.sleep(PAUSE_SECONDS)
-        if answer.status >= 500 or answer.status == 400:
+        if answer.status in (400, 500):
             self.wrong.append(f"{user}: {method} {path} is answered {answer}.")
         return answer
 
