@@ -201,6 +201,20 @@ def test_a_publisher_whose_choice_was_lost_is_private_until_it_chooses_again(
     assert follow(system, "ida").status == 200
 
 
+def test_a_follow_that_came_while_a_block_was_lost_ends_with_it(
+    system: System, tables: Tables
+) -> None:
+    put("dan", shut=None)(tables)
+    assert follow(system, "dan").status == 202
+    assert decide(system, "approve", "dan").status == 200
+    assert tables.placements("dan")
+    ran = examined("--whole", "--repair")
+    assert (ran.exit_code, found(ran)) == (0, BLOCK)
+    assert relation(system, "dan") == ("unfollowed", True, False)
+    assert not tables.placements("dan")
+    assert found(examined("--whole")) == {}
+
+
 def test_wrong_counts_are_shown_beside_the_right_ones(tables: Tables) -> None:
     miscount(tables)
     shown = run("doctor", "--whole", lambda_=FakeLambda()).stdout
