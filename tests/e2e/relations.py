@@ -337,5 +337,7 @@ class Relations(Record):
         self.betweens.setdefault(users, Between(users, self.privacies))
 
     def is_followed(self, pair: Pair, begun: float, ended: float) -> bool | None:
+        if (min(pair), max(pair)) not in self.betweens:
+            return False
         between, who = self.between(*pair)
         return between.follows(who, begun, ended)

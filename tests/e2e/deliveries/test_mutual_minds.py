@@ -385,7 +385,7 @@ def run(stack: Deployment, size: Size, seed: int, client: Path) -> list[str]:
         f" {judged.owed:,}, not to show {judged.hidden:,}, and {judged.open:,} were open."
     )
     assert judged.owed > 5 * judged.open
-    assert judged.hidden > size.posts // 2
+    assert judged.hidden > size.users // 4
     return wrong + crowd.wrong + judged.complaints
 
 
