@@ -27,10 +27,15 @@ const DONE = {
 const at = (id) => document.getElementById(id);
 const say = (text) => (at("status").textContent = text);
 
-/** Do something, and say in the page's own place what has gone wrong. */
+/** Do what the user asks for, and forget what went wrong before. */
 async function attempt(work) {
+  at("problem").textContent = "";
+  await unasked(work);
+}
+
+/** Do something, and say in the page's own place what has gone wrong. */
+async function unasked(work) {
   try {
-    at("problem").textContent = "";
     await work();
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -140,7 +145,7 @@ async function start(url, token) {
   async function loadOlder() {
     if (isLoading) return;
     isLoading = true;
-    await attempt(async () => {
+    await unasked(async () => {
       for await (const page of timeline.older()) {
         if (page.isFirst) take(page);
         else show(page.entries);
@@ -163,7 +168,7 @@ async function start(url, token) {
     at("connection").textContent = problem ? "The service does not answer; trying again." : "";
     if (problem) return;
     freshen();
-    if (!isCounted) attempt(countUnread); // again after each round, until it is answered
+    if (!isCounted) unasked(countUnread); // again after each round, until it is answered
   }
 
   let polling = new AbortController();
