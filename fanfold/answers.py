@@ -139,7 +139,8 @@ class Me(TypedDict):
     private: Annotated[bool, Also(description="Whether the user approves each new follower.")]
     since: Annotated[Instant | None, Also(description="Null if the user never chose.")]
     enforced_from: Annotated[
-        Instant | None, Also(description="From then on, whoever follows must ask.")
+        Instant | None,
+        Also(description="From then on, whoever follows must ask. Null if nobody must."),
     ]
 
 

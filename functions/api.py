@@ -288,11 +288,12 @@ def _requested(follow: Follow, requested_at: str) -> answers.Requested:
 
 
 def _privacy(privacy: Privacy) -> answers.Me:
-    since, enforced_from = (
-        times.to_text(each) if privacy.since else None
-        for each in (privacy.since, privacy.since + ENFORCED_MS)
-    )
-    return {"private": privacy.is_private, "since": since, "enforced_from": enforced_from}
+    since, is_private = privacy.since, privacy.is_private
+    return {
+        "private": is_private,
+        "since": times.to_text(since) if since else None,
+        "enforced_from": times.to_text(since + ENFORCED_MS) if since and is_private else None,
+    }
 
 
 ACTIONS = {

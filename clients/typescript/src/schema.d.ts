@@ -545,7 +545,7 @@ export interface components {
             private: boolean;
             /** @description Null if the user never chose. */
             since: string | null;
-            /** @description From then on, whoever follows must ask. */
+            /** @description From then on, whoever follows must ask. Null if nobody must. */
             enforced_from: string | null;
         };
         /** @description The entry up to which the user has read. */

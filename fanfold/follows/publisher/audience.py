@@ -11,7 +11,7 @@ from fanfold import clock, cursor, times
 from fanfold.aws.retries import STEP
 from fanfold.contract import ID_PATTERN
 from fanfold.cursor import Cursor
-from fanfold.errors import BadInput, NoRequest
+from fanfold.errors import BadInput, Contended, NoRequest
 from fanfold.follows.relation import (
     Asked,
     Follow,
@@ -22,7 +22,7 @@ from fanfold.follows.relation import (
     removed,
     unblocked,
 )
-from fanfold.follows.relations import Relations, Verdict, contended
+from fanfold.follows.relations import Relations, Verdict
 from fanfold.ids import is_id
 from fanfold.messages import OpenRequests
 
@@ -71,7 +71,7 @@ class Audience(Relations):
         def decide(seen: Sequence[Follow], asked: Asked) -> Verdict:
             (row,) = seen
             target = approved(row, asked)
-            is_over = row.has_place or row.shut or asked.is_late(row.left_at)
+            is_over = row.has_place or row.shut or row.shuts or asked.is_late(row.left_at)
             if target is row and not row.is_active and not (is_over and by_message):
                 who = f"'{user_id}'"
                 raise NoRequest(f"No request of {who} to follow you waits.", quoted=who)
@@ -133,7 +133,8 @@ class Audience(Relations):
                 if not new.is_private:
                     self._send(command)
                 return new
-        raise contended(publisher_id, publisher_id)
+        who = f"'{publisher_id}'"
+        raise Contended(f"The privacy of {who} changed too often; try again.", quoted=who)
 
     def open_all(self, publisher_id: str, after: str, *, stop_at: float) -> None:
         """Open a page of the requests that wait for a publisher who went public, behind `after`.

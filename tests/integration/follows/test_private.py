@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from fanfold import contract, names, times
+from fanfold.doctor.findings import Difference
 from fanfold.ids import ref_id_for
+from fanfold_cli.follows import taken_away
 from tests.service import AT, AT_MS, Answer, Json, System, around_calls
 
 ENFORCED_SECONDS = 30
@@ -252,3 +254,32 @@ def test_a_page_of_a_timeline_reads_no_relation(system: System) -> None:
     assert asked
     for table in (names.FOLLOWING, names.PUBLISHERS):
         assert not any(table.name in each for each in asked)
+
+
+# A follow that a repair has taken away
+
+
+def put_back(system: System) -> str:
+    line = {"user_id": "bob", "publisher_id": "ada", "what": Difference.ORPHANED}
+    at = times.to_text(system.clock.ms)
+    return taken_away._outcome(system.door("api").following, {**line, "at": at})
+
+
+def test_a_follower_of_a_private_publisher_is_put_back_without_asking_anew(system: System) -> None:
+    choose(system, private=True)
+    assert put_back(system) == taken_away.BACK
+    assert system.follows.get("bob", "ada").is_active
+
+
+def test_who_blocks_the_publisher_meanwhile_is_not_put_back(system: System) -> None:
+    assert system.http("api/block", user="bob", path={"user_id": "ada"}).status == 204
+    system.clock.advance(1)
+    assert put_back(system) == taken_away.ENDED
+
+
+def test_an_approval_of_who_blocks_the_publisher_is_dropped(system: System) -> None:
+    choose(system, private=True)
+    assert system.http("api/block", user="bob", path={"user_id": "ada"}).status == 204
+    audience = system.door("api").audience
+    row = audience.approve("ada", "bob", asked_at=system.clock.ms, by_message=True)
+    assert not row.is_active
