@@ -180,8 +180,13 @@ class Evidence:
         return ref_id in self.world.channels.complete_ms and ref_id in self.in_channels
 
     def lacks_its_post(self, message: Message) -> bool:
-        """Whether a dead letter is an edit that used all its tries, because its post never came."""
+        """Whether a dead letter is an edit that used all its tries, because its post never came.
+
+        Or an approval whose request did not; the observer checks that each try failed for that.
+        """
         content = content_of(message.body)
+        if content.get("type") == contract.FOLLOWER_APPROVED:
+            return bool(message.dead_letter_source)
         is_edit = content.get("type") == contract.POST_UPDATED
         return is_edit and bool(message.dead_letter_source) and content["ref_id"] not in self.posts
 
