@@ -136,7 +136,7 @@ def _relate(event: Event, at: int) -> Follow | None:
         logger.info("A follow was dropped.", reason=error.unquoted)
     except NoRequest as error:
         # A standard queue may deliver the approval first.
-        raise NotYet(error.sentence) from None
+        raise NotYet(error.unquoted) from None
     return None
 
 

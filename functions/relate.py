@@ -69,7 +69,8 @@ def take(received: Received[RelateCommand]) -> None:
 
 def _read(body: str) -> RelateCommand:
     content = parse(body)
-    return KINDS.get(content.get("type"), ReconcileRelation).from_content(content)
+    # A type that is no text is refused there.
+    return KINDS.get(str(content.get("type")), ReconcileRelation).from_content(content)
 
 
 def _turn(command: RelateCommand) -> str:
