@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -151,6 +152,12 @@ def test_what_the_service_writes_has_no_difference(scope: list[str]) -> None:
     assert (ran.exit_code, found(ran)) == (0, {})
 
 
+@pytest.fixture(autouse=True)
+def _folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A repair writes a file into the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("fault", "scope"),
     [
@@ -170,6 +177,7 @@ def test_each_fault_is_found_repaired_and_gone(
     assert (ran.exit_code, found(ran)) == (1, expected)
     assert system.dump() == before, "an examination changes nothing"
     repaired = examined(*scope, "--repair")
+    assert repaired.stdout, repaired.said
     assert (repaired.exit_code, repaired.json["left"]) == (0, 0)
     after = system.dump()
     again = examined("--whole", "--repair")

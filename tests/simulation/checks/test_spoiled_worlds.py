@@ -1199,6 +1199,7 @@ def test_nothing_is_wrong_with_the_world_before_it_is_spoiled(lived: Callable[[]
     assert {NOISE} == {message.body for _, message in world.dead_letters()}
 
 
+@pytest.mark.thorough
 def test_every_spoiling_is_noticed_and_every_sentence_is_said() -> None:
     said: list[str] = []
     unnoticed: list[str] = []

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 BOUNDS = {
     "the product": (("fanfold", "functions", "infra", "fanfold_cli", "fanfold_client"), 35_196),
     "the proof": (("proof", "tools"), 31_163),
-    "the tests": (("tests",), 54_108),
+    "the tests": (("tests",), 54_118),
 }
 
 # A reader finds a module in the listing of its folder.
