@@ -16,7 +16,6 @@ from random import Random
 from fanfold_cli.commands import doctor
 from proof.simulation.actors import (
     accidents,
-    audiences,
     editors,
     on_call,
     operators,
@@ -85,7 +84,6 @@ def play(
     for publisher in posting:
         start(1.0, publisher, publishers.publish, publisher)
     editors.start(world, posting)
-    audiences.start(world, people, posting)
     for user in ("h0", "h1"):
         start(0.6, user, users.waver, random, user, posting[0])
     start(0.3, "noise", publishers.send_noise)
@@ -96,8 +94,7 @@ def play(
     if world.channels.stage.threshold > 0:
         act = partial(promoters.promote_and_demote, world, promoting, posting)
         world.start_client("promoter", act)
-    # A restore of relations undoes blocks, which the oracle does not follow.
-    if random.random() < 0.4 and not world.has_audiences:
+    if random.random() < 0.4:
         world.start_client("restore", partial(restores.restore_a_table, world, random))
     else:
         start(0.4, "lanes", on_call.switch_lanes, random)
@@ -136,9 +133,6 @@ def the_doctor_finds_only_what_accidents_did(found: Evidence) -> Iterator[str]:
     for publisher in report.unreachable:
         if publisher not in {each for _, each in known}:
             yield f"The doctor finds {publisher} unreachable, without an accident."
-    for miscount in report.miscounts:
-        if miscount.user_id not in found.world.damage.miscounted:
-            yield f"The doctor finds {miscount}, without an accident."
 
 
 def only_letters_that_break_the_contract_are_left(found: Evidence) -> Iterator[str]:

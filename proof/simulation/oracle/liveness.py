@@ -211,8 +211,7 @@ class Liveness:
         for user in history.users():
             relation = history.relations.get((user, publisher))
             is_due = relation and _surely_follows(relation.requests, begun_ms)
-            # Where publishers decide, the checks say what is due.
-            if is_due and user not in have and publisher not in history.audience.deciding:
+            if is_due and user not in have:
                 yield f"{ref_id} is complete after {SMALL_MINUTES} minutes, and {user} lacks it."
 
 

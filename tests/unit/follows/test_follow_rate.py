@@ -11,8 +11,7 @@ from fanfold.aws.items import get_number
 from fanfold.errors import TooOften
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import TOMBSTONE_SECONDS, FollowsTable
-from fanfold.follows.publisher.privacy import Privacies
-from fanfold.names import FOLLOWING, PUBLISHERS, READERS
+from fanfold.names import FOLLOWING, READERS
 from fanfold.rates import Rate
 from fanfold.timeline.readers import Readers
 from tests.stores import Queue, client_of
@@ -28,10 +27,10 @@ INTERVAL_MS = DAY_MS // RATE.limit
 def ben(monkeypatch: pytest.MonkeyPatch) -> Ben:
     monkeypatch.setattr(product_clock, "sleep", lambda _seconds: None)
     monkeypatch.setattr(product_clock, "now_ms", lambda: AT)
-    client = client_of(FOLLOWING, PUBLISHERS, READERS)
+    client = client_of(FOLLOWING, READERS)
     table = FollowsTable(client, FOLLOWING.name, Readers(client, READERS.name), 30)
     edges, queue = Edges(), Queue()
-    stubs: tuple[Any, Any, Any] = (edges, Privacies(client, PUBLISHERS.name), queue)
+    stubs: tuple[Any, Any] = (edges, queue)
     return Ben(Following(table, *stubs, 9, 10, rate=RATE), edges, queue)
 
 
@@ -75,15 +74,15 @@ def test_follows_at_the_same_time_are_all_counted(
 ) -> None:
     for each in publishers(before):
         ben.follow(each, AT)
-    plain, others = FollowsTable.write, [True]
+    plain, others = FollowsTable.follow, [True]
 
-    def write(table: FollowsTable, *args: Any, **how: Any) -> Any:
+    def follow(table: FollowsTable, *args: Any, **how: Any) -> Any:
         if others:
             others.clear()
             ben.follow("bea", AT)
         return plain(table, *args, **how)
 
-    monkeypatch.setattr(FollowsTable, "write", write)
+    monkeypatch.setattr(FollowsTable, "follow", follow)
     if before < RATE.limit - 1:
         assert ben.follow("ada", AT).is_active
     else:

@@ -1,1 +1,0 @@
-"""What a publisher decides, and sees: who may follow, and who does."""
