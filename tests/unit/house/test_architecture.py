@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[3]
 # 40,000 are the next.
 BOUNDS = {
     "the product": (("fanfold", "functions", "infra", "fanfold_cli", "fanfold_client"), 33_311),
-    "the proof": (("proof", "tools"), 29_944),
-    "the tests": (("tests",), 51_008),
+    "the proof": (("proof", "tools"), 29_945),
+    "the tests": (("tests",), 51_012),
 }
 
 # A reader finds a module in the listing of its folder.
