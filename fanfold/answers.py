@@ -5,9 +5,10 @@ Types only; no function imports them at run time. mypy checks the functions agai
 answers in tests against that.
 """
 
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict, final
 
 from fanfold import contract
+from fanfold.contract import FOLLOWED, REQUESTED
 
 
 class Also:
@@ -98,16 +99,78 @@ class Delivery(TypedDict):
     ]
 
 
+@final  # so that `"state" in` tells it from `Requested`
 class Followed(TypedDict):
+    """A follow."""
+
     publisher_id: Id
     followed_at: Instant
 
 
-class FollowingPage(TypedDict):
-    """The publishers that the user follows, in order of id."""
+class Related(TypedDict):
+    """A follow, or a request to follow."""
 
-    following: list[Followed]
-    count: Annotated[Count, Also(description="How many the user follows, on all pages.")]
+    publisher_id: Id
+    state: Annotated[str, Also(enum=[FOLLOWED, REQUESTED])]
+    followed_at: NotRequired[Annotated[Instant, Also(description="Absent while it waits.")]]
+    requested_at: NotRequired[Annotated[Instant, Also(description="Absent if none was needed.")]]
+
+
+@final
+class Requested(TypedDict):
+    """A request to follow a publisher who approves its followers."""
+
+    publisher_id: Id
+    state: Annotated[str, Also(const=REQUESTED)]
+    requested_at: Instant
+
+
+class FollowingPage(TypedDict):
+    """The publishers that the user follows, or has asked to, in order of id."""
+
+    following: list[Followed | Requested]
+    count: Annotated[Count, Also(description="How many there are, on all pages.")]
+    next: NextPage
+
+
+class Me(TypedDict):
+    """What the user has chosen as a publisher."""
+
+    private: Annotated[bool, Also(description="Whether the user approves each new follower.")]
+    since: Annotated[Instant | None, Also(description="Null if the user never chose.")]
+    enforced_from: Annotated[
+        Instant | None,
+        Also(description="From then on, whoever follows must ask. Null if nobody must."),
+    ]
+
+
+class FollowRequest(TypedDict):
+    user_id: Id
+    requested_at: Instant
+
+
+class RequestsPage(TypedDict):
+    """Who asks to follow the user, newest first."""
+
+    requests: list[FollowRequest]
+    next: NextPage
+
+
+class Approved(TypedDict):
+    """An approved follower."""
+
+    user_id: Id
+    followed_at: Instant
+
+
+class Blocked(TypedDict):
+    user_id: Id
+
+
+class BlockedPage(TypedDict):
+    """Whom the user blocks, in order of id."""
+
+    blocked: list[Blocked]
     next: NextPage
 
 

@@ -49,6 +49,7 @@ class Route(NamedTuple):
     path: str
     door: str  # the module of functions/ that answers it
     status: int = 200  # of a successful answer
+    also: int = 0  # another one, with an answer of its own
     query: tuple[str, ...] = ()  # its parameters; any other is refused
     refusals: tuple[type[errors.FanfoldError], ...] = ()
 
@@ -89,10 +90,27 @@ RETRACT_POST: Final = Route(
 )
 SHOW_DELIVERY: Final = Route("GET", "/v1/posts/{ref_id}/delivery", "api", refusals=(errors.NoPost,))
 FOLLOW: Final = Route(
-    "PUT", "/v1/following/{publisher_id}", "api", refusals=(errors.TooManyFollows,)
+    "PUT",
+    "/v1/following/{publisher_id}",
+    "api",
+    also=202,
+    refusals=(errors.TooManyFollows, errors.BlockedByYou),
 )
 UNFOLLOW: Final = Route("DELETE", "/v1/following/{publisher_id}", "api", status=204)
-LIST_FOLLOWING: Final = Route("GET", "/v1/following", "api", query=("limit", "cursor"))
+SHOW_FOLLOWING: Final = Route(
+    "GET", "/v1/following/{publisher_id}", "api", refusals=(errors.NoRequest,)
+)
+LIST_FOLLOWING: Final = Route("GET", "/v1/following", "api", query=("limit", "cursor", "state"))
+CHOOSE_PRIVACY: Final = Route("PUT", "/v1/me", "api", refusals=(errors.TooLarge,))
+SHOW_PRIVACY: Final = Route("GET", "/v1/me", "api")
+LIST_REQUESTS: Final = Route("GET", "/v1/requests", "api", query=("limit", "cursor"))
+APPROVE: Final = Route("PUT", "/v1/followers/{user_id}", "api", refusals=(errors.NoRequest,))
+REMOVE: Final = Route("DELETE", "/v1/followers/{user_id}", "api", status=204)
+BLOCK: Final = Route(
+    "PUT", "/v1/blocked/{user_id}", "api", status=204, refusals=(errors.TooManyBlocks,)
+)
+UNBLOCK: Final = Route("DELETE", "/v1/blocked/{user_id}", "api", status=204)
+LIST_BLOCKED: Final = Route("GET", "/v1/blocked", "api", query=("limit", "cursor"))
 MUTE: Final = Route(
     "PUT",
     "/v1/muted/{publisher_id}",
@@ -137,7 +155,16 @@ ROUTES: Final = (
     SHOW_DELIVERY,
     FOLLOW,
     UNFOLLOW,
+    SHOW_FOLLOWING,
     LIST_FOLLOWING,
+    CHOOSE_PRIVACY,
+    SHOW_PRIVACY,
+    LIST_REQUESTS,
+    APPROVE,
+    REMOVE,
+    BLOCK,
+    UNBLOCK,
+    LIST_BLOCKED,
     MUTE,
     UNMUTE,
     LIST_MUTED,
@@ -158,19 +185,44 @@ CACHE_CONTROL: Final = "private, no-store"
 # The default of answers 429 and 503.
 RETRY_AFTER_SECONDS: Final = 1
 
+# States of a relation of a user to a publisher, as routes name them.
+FOLLOWED: Final = "followed"
+REQUESTED: Final = "requested"
+
 # Messages of other services on the publish queue.
 POST_PUBLISHED: Final = "post.published"
 POST_UPDATED: Final = "post.updated"
 POST_DELETED: Final = "post.deleted"
 FOLLOW_ADDED: Final = "follow.added"
 FOLLOW_REMOVED: Final = "follow.removed"
-EVENTS: Final = (POST_PUBLISHED, POST_UPDATED, POST_DELETED, FOLLOW_ADDED, FOLLOW_REMOVED)
+FOLLOWER_APPROVED: Final = "follower.approved"
+FOLLOWER_REMOVED: Final = "follower.removed"
+USER_BLOCKED: Final = "user.blocked"
+USER_UNBLOCKED: Final = "user.unblocked"
+EVENTS: Final = (
+    POST_PUBLISHED,
+    POST_UPDATED,
+    POST_DELETED,
+    FOLLOW_ADDED,
+    FOLLOW_REMOVED,
+    FOLLOWER_APPROVED,
+    FOLLOWER_REMOVED,
+    USER_BLOCKED,
+    USER_UNBLOCKED,
+)
 # Commands that our functions send each other.
 FANOUT_PLAN: Final = "fanout.plan"
 SEGMENT_DELIVER: Final = "segment.deliver"
 RELATION_BACKFILL: Final = "relation.backfill"
 RELATION_SETTLE: Final = "relation.settle"
-COMMANDS: Final = (FANOUT_PLAN, SEGMENT_DELIVER, RELATION_BACKFILL, RELATION_SETTLE)
+RELATION_OPEN: Final = "relation.open"
+COMMANDS: Final = (
+    FANOUT_PLAN,
+    SEGMENT_DELIVER,
+    RELATION_BACKFILL,
+    RELATION_SETTLE,
+    RELATION_OPEN,
+)
 
 # States of a delivery. Clients ignore those that they do not know.
 STATES: Final = ("queued", "delivering", "complete", "stalled", "expired", "abandoned")

@@ -39,19 +39,19 @@ class NoUser(FanfoldError):
 
 
 class FeedClosed(FanfoldError):
-    """The stage shows the posts of a publisher, apart from timelines, to nobody else."""
+    """The stage shows a publisher's feed to nobody else; or its publisher is private."""
 
     status = 403
     slug = "feed-closed"
-    title = "Only its publisher may read this feed"
+    title = "You may not read this feed"
 
 
 class FollowersClosed(FanfoldError):
-    """The stage shows the followers of a publisher to nobody else."""
+    """The stage shows a publisher's followers to nobody else; or the publisher is private."""
 
     status = 403
     slug = "followers-closed"
-    title = "Only its publisher may see these followers"
+    title = "You may not see these followers"
 
 
 class NoRoute(FanfoldError):
@@ -66,6 +66,30 @@ class NoPost(FanfoldError):
     status = 404
     slug = "no-post"
     title = "No such post"
+
+
+class NoRequest(FanfoldError):
+    """No request to follow waits; and where the user's own are asked for, no follow either."""
+
+    status = 404
+    slug = "no-request"
+    title = "No such request to follow"
+
+
+class BlockedByYou(FanfoldError):
+    """The user blocks the publisher."""
+
+    status = 409
+    slug = "blocked-by-you"
+    title = "The user blocks the publisher"
+
+
+class TooManyBlocks(FanfoldError):
+    """The user already blocks as many users as one user may."""
+
+    status = 409
+    slug = "too-many-blocks"
+    title = "The user blocks too many users"
 
 
 class RefIdTaken(FanfoldError):

@@ -126,3 +126,12 @@ class ReconcileRelation(Command):
     type = contract.RELATION_SETTLE
     user_id: str
     publisher_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenRequests(Command):
+    """Turn the requests that wait for a publisher who went public into follows."""
+
+    type = contract.RELATION_OPEN
+    publisher_id: str
+    after: str = ""  # the place of the last one in their list that was handled, as `audience` reads

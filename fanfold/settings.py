@@ -18,7 +18,12 @@ MOST_RETENTION_DAYS = 3650
 # The most that a stage may set as `backfill`: the writes that one follow may cost.
 MOST_BACKFILL = 30
 # Functions get these variables only if the stage sets them.
-_SAID_IF_SET = ("channel_threshold", "longest_retention_days", "history")
+_SAID_IF_SET = (
+    "channel_threshold",
+    "longest_retention_days",
+    "history",
+    "private_by_default",
+)
 
 # By the type of a field's default.
 _READ: dict[type, Callable[[str], Any]] = {bool: str(True).__eq__, int: int}
@@ -95,10 +100,14 @@ class StageSettings:
     max_level: Annotated[int, bounds(0, HIGHEST_LEVEL)] = 8
     """A publisher has at most 2^`max_level` write shards."""
     post_readers: Annotated[str, one_of(*names.READER_KINDS)] = names.USERS
-    """Who reads a feed, or a single post: every signed-in user, or its publisher alone."""
+    """Who reads a feed, or a single post: every signed-in user, or its publisher alone. Those of a
+    private publisher are never for others than its followers."""
     # Followers are private unless a stage says otherwise.
     follower_readers: Annotated[str, one_of(*names.READER_KINDS)] = names.PUBLISHER
-    """Who sees followers and their number: every signed-in user, or the publisher alone."""
+    """Who sees followers and their number: every signed-in user, or the publisher alone. Those of a
+    private publisher are never for others than its followers."""
+    private_by_default: bool = False
+    """Publishers approve their followers, unless they [go public](api.md#private-publishers)."""
     user_claim: Annotated[
         str, pattern(r"[A-Za-z0-9_:./-]{1,128}", "the name of a claim of the token, such as sub")
     ] = "sub"

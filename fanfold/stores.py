@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fanfold.fanout.publishing.post_rate import PostCounts
     from fanfold.follows.edges_table import EdgesTable
     from fanfold.follows.follows_table import FollowsTable
+    from fanfold.follows.publisher.privacy import Privacies
     from fanfold.follows.publishers_table import PublishersTable
     from fanfold.rates import Rate
     from fanfold.settings import Settings
@@ -76,6 +77,13 @@ class Stores:
         from fanfold.follows.publishers_table import PublishersTable
 
         return PublishersTable(self.client, self.settings.publishers_table)
+
+    @cached_property
+    def privacies(self) -> Privacies:
+        from fanfold.follows.publisher.privacy import Privacies
+
+        settings = self.settings
+        return Privacies(self.client, settings.publishers_table, settings.private_by_default)
 
     def post_counts(self, rate: Rate) -> PostCounts:
         from fanfold.fanout.publishing.post_rate import PostCounts

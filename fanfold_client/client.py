@@ -69,14 +69,50 @@ class Fanfold:
         """The progress of one's own post. `state` says when it is complete; no count does."""
         return self._call(contract.SHOW_DELIVERY, has=("state",), ref_id=ref_id)
 
-    def follow(self, publisher_id: str) -> answers.Followed:
+    def follow(self, publisher_id: str) -> answers.Followed | answers.Requested:
+        """Follow, or ask a publisher who approves its followers: the result has `state` then."""
         return self._call(contract.FOLLOW, publisher_id=publisher_id)
 
     def unfollow(self, publisher_id: str) -> None:
         self._call(contract.UNFOLLOW, publisher_id=publisher_id)
 
+    def relation(self, publisher_id: str) -> answers.Related:
+        """The user's follow of this publisher, or the request that waits."""
+        return self._call(contract.SHOW_FOLLOWING, has=("state",), publisher_id=publisher_id)
+
     def following(self) -> Iterator[answers.Followed]:
         return self._list(contract.LIST_FOLLOWING, "following")
+
+    def sent_requests(self) -> Iterator[answers.Requested]:
+        """The user's own requests that wait."""
+        return self._list(contract.LIST_FOLLOWING, "following", {"state": contract.REQUESTED})
+
+    def me(self) -> answers.Me:
+        return self._call(contract.SHOW_PRIVACY, has=("private",))
+
+    def set_private(self, private: bool) -> answers.Me:
+        """Approve each new follower from now on, or let everybody follow."""
+        return self._call(contract.CHOOSE_PRIVACY, {"private": private}, has=("private",))
+
+    def requests(self) -> Iterator[answers.FollowRequest]:
+        """Who asks to follow the user, newest first."""
+        return self._list(contract.LIST_REQUESTS, "requests")
+
+    def approve(self, user_id: str) -> answers.Approved:
+        return self._call(contract.APPROVE, user_id=user_id)
+
+    def remove(self, user_id: str) -> None:
+        """Deny a request, or end the user's follow."""
+        self._call(contract.REMOVE, user_id=user_id)
+
+    def block(self, user_id: str) -> None:
+        self._call(contract.BLOCK, user_id=user_id)
+
+    def unblock(self, user_id: str) -> None:
+        self._call(contract.UNBLOCK, user_id=user_id)
+
+    def blocked(self) -> Iterator[answers.Blocked]:
+        return self._list(contract.LIST_BLOCKED, "blocked")
 
     def mute(self, publisher_id: str) -> None:
         self._call(contract.MUTE, publisher_id=publisher_id)
@@ -111,8 +147,10 @@ class Fanfold:
         """The publisher's own posts, whether or not the user follows."""
         return Entries(self, contract.READ_FEED, {"publisher_id": publisher_id})
 
-    def _list(self, route: contract.Route, member: str, **ids: str) -> Iterator[Any]:
-        query: dict[str, Any] = {"limit": contract.MAX_LIMIT}
+    def _list(
+        self, route: contract.Route, member: str, only: dict[str, str] | None = None, **ids: str
+    ) -> Iterator[Any]:
+        query: dict[str, Any] = {"limit": contract.MAX_LIMIT, **(only or {})}
         while True:
             page = self._call(route, query=query, has=(member, "next"), **ids)
             yield from page[member]

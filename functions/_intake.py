@@ -36,6 +36,12 @@ class MarkerRequest(NamedTuple):
     ref_id: str
 
 
+class PrivacyRequest(NamedTuple):
+    """The body of `PUT /v1/me`: whether the user approves each new follower."""
+
+    private: bool
+
+
 class PostPublished(NamedTuple):
     version: int
     type: str
@@ -65,6 +71,7 @@ class FollowAdded(NamedTuple):
     type: str
     user_id: str
     publisher_id: str
+    approved: bool = False
 
 
 class FollowRemoved(NamedTuple):
@@ -74,7 +81,45 @@ class FollowRemoved(NamedTuple):
     publisher_id: str
 
 
-Event = PostPublished | PostUpdated | PostDeleted | FollowAdded | FollowRemoved
+class FollowerApproved(NamedTuple):
+    version: int
+    type: str
+    user_id: str
+    publisher_id: str
+
+
+class FollowerRemoved(NamedTuple):
+    version: int
+    type: str
+    user_id: str
+    publisher_id: str
+
+
+class UserBlocked(NamedTuple):
+    version: int
+    type: str
+    user_id: str
+    publisher_id: str
+
+
+class UserUnblocked(NamedTuple):
+    version: int
+    type: str
+    user_id: str
+    publisher_id: str
+
+
+Event = (
+    PostPublished
+    | PostUpdated
+    | PostDeleted
+    | FollowAdded
+    | FollowRemoved
+    | FollowerApproved
+    | FollowerRemoved
+    | UserBlocked
+    | UserUnblocked
+)
 
 EVENTS: dict[str, type[Event]] = {
     contract.POST_PUBLISHED: PostPublished,
@@ -82,6 +127,10 @@ EVENTS: dict[str, type[Event]] = {
     contract.POST_DELETED: PostDeleted,
     contract.FOLLOW_ADDED: FollowAdded,
     contract.FOLLOW_REMOVED: FollowRemoved,
+    contract.FOLLOWER_APPROVED: FollowerApproved,
+    contract.FOLLOWER_REMOVED: FollowerRemoved,
+    contract.USER_BLOCKED: UserBlocked,
+    contract.USER_UNBLOCKED: UserUnblocked,
 }
 
 Model = TypeVar("Model", bound=tuple[Any, ...])
@@ -110,6 +159,11 @@ def read_edit_request(raw: str) -> EditRequest:
 def read_marker_request(raw: str) -> MarkerRequest:
     """Read the body of `PUT /v1/timeline/marker`; raises `BadInput`."""
     return _checked(MarkerRequest, _content(raw, _AN_ENTRY))
+
+
+def read_privacy_request(raw: str) -> PrivacyRequest:
+    """Read the body of `PUT /v1/me`; raises `BadInput`."""
+    return _checked(PrivacyRequest, _content(raw, '{"private": true}'))
 
 
 def _content(raw: str, example: str) -> dict[str, Any]:
@@ -219,6 +273,11 @@ def _id(value: Any, field: str) -> None:
     check_id(value, field=field)
 
 
+def _boolean(value: Any, field: str) -> None:
+    if not isinstance(value, bool):
+        raise BadInput(f"'{field}' is not true or false; send one of them.")
+
+
 def _object(value: Any, field: str) -> None:
     if not isinstance(value, dict):
         raise BadInput(f'\'{field}\' is not a JSON object; send one such as {{"title": "Hello"}}.')
@@ -234,6 +293,8 @@ CHECKS: dict[str, Callable[[Any, str], None]] = {
     "user_id": _id,
     "published_at": _text,
     "body": _object,
+    "private": _boolean,
+    "approved": _boolean,
 }
 
 

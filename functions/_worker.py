@@ -11,7 +11,14 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fanfold import clock, contract
 from fanfold.aws.early_messages import NOT_YET_SECONDS
 from fanfold.aws.retries import SLOWEST_CALL_SECONDS, for_each, is_transient
-from fanfold.errors import FanfoldError, NotYet, TooManyFollows, TryLater, Undeliverable
+from fanfold.errors import (
+    FanfoldError,
+    NotYet,
+    TooManyBlocks,
+    TooManyFollows,
+    TryLater,
+    Undeliverable,
+)
 from fanfold.messages import first_message_id, first_sent_at, sha256
 from fanfold.names import Queue
 from fanfold.settings import Settings
@@ -86,7 +93,7 @@ def work(
     event: dict[str, Any],
     context: LambdaContext,
     read: Callable[[str], Message],
-    handle: Callable[[Received[Message]], None],
+    handle: Callable[[Received[Message]], object],
     *,
     sources: Mapping[str, QueueSource],
     threads: Executor | None = None,
@@ -126,7 +133,7 @@ def work(
 def _is_done(
     copies: Sequence[_Arrived[Message]],
     source: QueueSource,
-    handle: Callable[[Received[Message]], None],
+    handle: Callable[[Received[Message]], object],
     stop_at: float,
 ) -> bool:
     """Handle messages that ask for the same; returns whether they are done and can be deleted."""
@@ -168,7 +175,7 @@ def _try_again_soon(record: Record, source: QueueSource) -> None:
 def _begin(
     arrived: _Arrived[Message],
     source: QueueSource,
-    handle: Callable[[Received[Message]], None],
+    handle: Callable[[Received[Message]], object],
     stop_at: float,
     *,
     redelivered: bool,
@@ -207,7 +214,7 @@ def _reject(record: Record, error: Exception, source: QueueSource) -> None:
     from fanfold.aws.senders import chain
 
     # A user may unfollow somebody, and the stage may raise its limit.
-    may_succeed = isinstance(error, Undeliverable | TooManyFollows)
+    may_succeed = isinstance(error, Undeliverable | TooManyFollows | TooManyBlocks)
     DeadLetterQueue(source.sqs, source.dlq_url).add(
         record["body"],
         reason=reason,

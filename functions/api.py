@@ -10,10 +10,15 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fanfold import clock, contract, names, times
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import AT_A_TIME
+from fanfold.errors import BadInput
 from fanfold.fanout.publishing.publish import NewPost
 from fanfold.fanout.status import status_for
 from fanfold.follows.follow import Following
-from fanfold.follows.followers import Followers
+from fanfold.follows.publisher.access import Access
+from fanfold.follows.publisher.audience import Audience
+from fanfold.follows.publisher.followers import Followers
+from fanfold.follows.publisher.privacy import ENFORCED_MS
+from fanfold.follows.relation import FOLLOWED, REQUESTED
 from fanfold.ids import ref_id_for, split_sort_key
 from fanfold.settings import Settings
 from fanfold.stores import Stores
@@ -26,12 +31,13 @@ from functions._intake import (
     body_text,
     read_edit_request,
     read_marker_request,
+    read_privacy_request,
     read_publish_request,
 )
 
 if TYPE_CHECKING:
     from fanfold import answers
-    from fanfold.follows.relation import Follow
+    from fanfold.follows.relation import Follow, Privacy
 
 settings = Settings.from_env()
 stores, sqs = Stores(_clients.dynamodb(settings), settings), _clients.sqs(settings)
@@ -39,10 +45,16 @@ publish_queue = WorkQueue(sqs, settings.publish_queue_url)
 ledger = stores.ledger
 publishing = _wiring.publishing(stores)
 heads = _wiring.known_head(stores)
-following = Following.of(settings, names.API, stores.follows(heads), _wiring.edges(settings), sqs)
+follows, privacies = stores.follows(heads), stores.privacies
+relations = settings, names.API, follows, _wiring.edges(settings), privacies, sqs
+following, audience = Following.of(*relations), Audience.of(*relations)
 marking, mutes = Marking(stores.readers), Mutes(stores.readers)
 followers = Followers(
-    stores.edges, stores.publishers, settings.follower_readers, _clients.threads(AT_A_TIME)
+    stores.edges,
+    stores.publishers,
+    settings.follower_readers,
+    Access(follows, privacies),
+    _clients.threads(AT_A_TIME),
 )
 
 
@@ -100,9 +112,12 @@ def follow(request: Request) -> Answer:
     relation = following.follow(
         request.user_id, request.path_id("publisher_id"), asked_at=request.received_at
     )
-    # There is no follow if a later unfollow has overtaken this request's first attempt.
-    since = relation.followed_at or times.to_text(request.received_at)
-    return answer(200, _followed(replace(relation, followed_at=since)))
+    # There is neither follow nor request if a later unfollow has overtaken this request's first
+    # attempt.
+    at = times.to_text(request.received_at)
+    if not relation.is_active and (relation.is_requested or following.must_ask(relation)):
+        return answer(202, _requested(relation, relation.requested_at or at))
+    return answer(200, _followed(replace(relation, followed_at=relation.followed_at or at)))
 
 
 def unfollow(request: Request) -> Answer:
@@ -112,14 +127,92 @@ def unfollow(request: Request) -> Answer:
     return answer(204)
 
 
+def show_following(request: Request) -> Answer:
+    """Whether the user follows this publisher, or has asked to."""
+    relation = following.relation(request.user_id, request.path_id("publisher_id"))
+    related: answers.Related = {
+        "publisher_id": relation.publisher_id,
+        "state": relation.state,
+    }
+    if relation.is_active:
+        related["followed_at"] = relation.followed_at
+    if relation.requested_at:
+        related["requested_at"] = relation.requested_at
+    return answer(200, related)
+
+
 def list_following(request: Request) -> Answer:
-    """One page of the publishers that the user follows, in order of their ids."""
+    """One page of the publishers that the user follows or has asked to, in order of their ids."""
+    state = request.query.get("state", FOLLOWED)
+    if state not in (FOLLOWED, REQUESTED):
+        raise BadInput(f"'state' must be {FOLLOWED} or {REQUESTED}.")
     follows, next_cursor = following.list(
-        request.user_id, limit=request.limit(), after=request.query.get("cursor")
+        request.user_id, limit=request.limit(), after=request.query.get("cursor"), state=state
     )
     page: answers.FollowingPage = {
-        "following": [_followed(follow) for follow in follows],
-        "count": following.count(request.user_id),
+        "following": [
+            _requested(follow, follow.requested_at) if follow.is_requested else _followed(follow)
+            for follow in follows
+        ],
+        "count": following.count(request.user_id, state),
+        "next": next_cursor,
+    }
+    return answer(200, page)
+
+
+def choose_privacy(request: Request) -> Answer:
+    chosen = read_privacy_request(request.body())
+    privacy = audience.choose(
+        request.user_id, is_private=chosen.private, asked_at=request.received_at
+    )
+    return answer(200, _privacy(privacy))
+
+
+def show_privacy(request: Request) -> Answer:
+    return answer(200, _privacy(privacies.read(request.user_id)))
+
+
+def list_requests(request: Request) -> Answer:
+    """One page of who asks to follow the user, newest first."""
+    found, next_cursor = audience.requests(
+        request.user_id, limit=request.limit(), after=request.query.get("cursor")
+    )
+    page: answers.RequestsPage = {
+        "requests": [{"user_id": each.user_id, "requested_at": each.at} for each in found],
+        "next": next_cursor,
+    }
+    return answer(200, page)
+
+
+def approve(request: Request) -> Answer:
+    user_id = request.path_id("user_id")
+    relation = audience.approve(request.user_id, user_id, asked_at=request.received_at)
+    approved: answers.Approved = {"user_id": user_id, "followed_at": relation.followed_at}
+    return answer(200, approved)
+
+
+def remove(request: Request) -> Answer:
+    audience.remove(request.user_id, request.path_id("user_id"), asked_at=request.received_at)
+    return answer(204)
+
+
+def block(request: Request) -> Answer:
+    audience.block(request.user_id, request.path_id("user_id"), asked_at=request.received_at)
+    return answer(204)
+
+
+def unblock(request: Request) -> Answer:
+    audience.unblock(request.user_id, request.path_id("user_id"), asked_at=request.received_at)
+    return answer(204)
+
+
+def list_blocked(request: Request) -> Answer:
+    """One page of whom the user blocks, in order of their ids."""
+    found, next_cursor = audience.blocks(
+        request.user_id, limit=request.limit(), after=request.query.get("cursor")
+    )
+    page: answers.BlockedPage = {
+        "blocked": [{"user_id": each} for each in found],
         "next": next_cursor,
     }
     return answer(200, page)
@@ -186,6 +279,23 @@ def _followed(follow: Follow) -> answers.Followed:
     return {"publisher_id": follow.publisher_id, "followed_at": follow.followed_at}
 
 
+def _requested(follow: Follow, requested_at: str) -> answers.Requested:
+    return {
+        "publisher_id": follow.publisher_id,
+        "state": REQUESTED,
+        "requested_at": requested_at,
+    }
+
+
+def _privacy(privacy: Privacy) -> answers.Me:
+    since, is_private = privacy.since, privacy.is_private
+    return {
+        "private": is_private,
+        "since": times.to_text(since) if since else None,
+        "enforced_from": times.to_text(since + ENFORCED_MS) if since and is_private else None,
+    }
+
+
 ACTIONS = {
     contract.PUBLISH_POST: publish,
     contract.EDIT_POST: edit,
@@ -193,7 +303,16 @@ ACTIONS = {
     contract.SHOW_DELIVERY: show_delivery,
     contract.FOLLOW: follow,
     contract.UNFOLLOW: unfollow,
+    contract.SHOW_FOLLOWING: show_following,
     contract.LIST_FOLLOWING: list_following,
+    contract.CHOOSE_PRIVACY: choose_privacy,
+    contract.SHOW_PRIVACY: show_privacy,
+    contract.LIST_REQUESTS: list_requests,
+    contract.APPROVE: approve,
+    contract.REMOVE: remove,
+    contract.BLOCK: block,
+    contract.UNBLOCK: unblock,
+    contract.LIST_BLOCKED: list_blocked,
     contract.MUTE: mute,
     contract.UNMUTE: unmute,
     contract.LIST_MUTED: list_muted,

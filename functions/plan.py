@@ -8,7 +8,15 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import contract, names
 from fanfold.aws.retries import AT_A_TIME
-from fanfold.errors import EditOvertaken, NoPost, NotTheirs, NotYet, PostRetracted
+from fanfold.errors import (
+    BlockedByYou,
+    EditOvertaken,
+    NoPost,
+    NoRequest,
+    NotTheirs,
+    NotYet,
+    PostRetracted,
+)
 from fanfold.fanout.deliver import HAND_BACK_SECONDS
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.pacing import Pace
@@ -17,6 +25,8 @@ from fanfold.fanout.publishing.publish import NewPost
 from fanfold.fanout.row import VOID
 from fanfold.fanout.transport.loop import JOIN_SECONDS, Loop
 from fanfold.follows.follow import Following
+from fanfold.follows.publisher.audience import Audience
+from fanfold.follows.relation import Follow
 from fanfold.messages import PlanFanout, parse
 from fanfold.settings import Settings
 from fanfold.stores import Stores
@@ -24,10 +34,14 @@ from functions import _clients, _wiring
 from functions._intake import (
     Event,
     FollowAdded,
+    FollowerApproved,
+    FollowerRemoved,
     FollowRemoved,
     PostDeleted,
     PostPublished,
     PostUpdated,
+    UserBlocked,
+    UserUnblocked,
     body_of,
     body_text,
     read_event,
@@ -36,7 +50,7 @@ from functions._reports import count, report_delivery
 from functions._worker import Received, logger, queue_name, sources, work
 
 Message = PlanFanout | Event
-FOLLOWS = (FollowAdded, FollowRemoved)
+POSTS = (PostPublished, PostUpdated, PostDeleted)
 
 settings = Settings.from_env()
 stores, sqs = Stores(_clients.dynamodb(settings), settings), _clients.sqs(settings)
@@ -53,7 +67,9 @@ planning = Planning(
     _wiring.channel_delivery(stores, heads),
 )
 senders = _wiring.senders(settings)
-following = Following.of(settings, names.PLAN, stores.follows(heads), _wiring.edges(settings), sqs)
+follows, edges = stores.follows(heads), _wiring.edges(settings)
+relations = settings, names.PLAN, follows, edges, stores.privacies, sqs
+following, audience = Following.of(*relations), Audience.of(*relations)
 history = _wiring.history(settings)
 SOURCES = sources(settings, sqs, names.PUBLISH)
 # One thread per message of a batch: no message waits for another's calls, or behind a celebrity.
@@ -75,25 +91,53 @@ def _read(body: str) -> Message:
     return read_event(content)
 
 
-def take(received: Received[Message]) -> None:
+def take(received: Received[Message]) -> Follow | None:
+    """Handle a message; returns the relation of a user who follows by it, for the history."""
     message, at = received.message, received.first_sent_at
     if isinstance(message, PlanFanout):
         _plan(message.fanout_id, received.group, received)
-        return
-    actor = message.user_id if isinstance(message, FOLLOWS) else message.publisher_id
-    _check_sender(received, actor)
+        return None
+    if isinstance(message, FollowAdded | FollowRemoved):
+        _check_sender(received, message.user_id)
+    if not isinstance(message, FollowRemoved) and getattr(message, "approved", True):
+        _check_sender(received, message.publisher_id)
     match message:
         case PostPublished() as event:
-            _check_sender(received, actor, takes=event.ref_id)
+            _check_sender(received, event.publisher_id, takes=event.ref_id)
             _publish(event, received)
         case PostUpdated() as event:
             _edit(event, at)
         case PostDeleted() as event:
             _retract(event, received)
-        case FollowAdded() as event:
-            following.follow(event.user_id, event.publisher_id, asked_at=at, by_message=True)
-        case FollowRemoved() as event:
-            following.unfollow(event.user_id, event.publisher_id, asked_at=at, by_message=True)
+        case _:
+            return _relate(message, at)
+    return None
+
+
+def _relate(event: Event, at: int) -> Follow | None:
+    """Change what is between a user and a publisher."""
+    try:
+        match event:
+            case FollowAdded(_, _, user_id, publisher_id, approved):
+                return following.follow(
+                    user_id, publisher_id, asked_at=at, by_message=True, approves=approved
+                )
+            case FollowRemoved(_, _, user_id, publisher_id):
+                following.unfollow(user_id, publisher_id, asked_at=at, by_message=True)
+            case FollowerApproved(_, _, user_id, publisher_id):
+                return audience.approve(publisher_id, user_id, asked_at=at, by_message=True)
+            case FollowerRemoved(_, _, user_id, publisher_id):
+                audience.remove(publisher_id, user_id, asked_at=at, by_message=True)
+            case UserBlocked(_, _, user_id, publisher_id):
+                audience.block(publisher_id, user_id, asked_at=at, by_message=True)
+            case UserUnblocked(_, _, user_id, publisher_id):
+                audience.unblock(publisher_id, user_id, asked_at=at, by_message=True)
+    except BlockedByYou as error:
+        logger.info("A follow was dropped.", reason=error.unquoted)
+    except NoRequest as error:
+        # A standard queue may deliver the approval first.
+        raise NotYet(error.unquoted) from None
+    return None
 
 
 def _check_sender(received: Received[Message], actor: str, *, takes: str = "") -> None:
@@ -178,7 +222,7 @@ def _turn(message: Message) -> str | None:
     """
     if isinstance(message, PlanFanout):
         return None
-    return message.user_id if isinstance(message, FOLLOWS) else message.ref_id
+    return message.ref_id if isinstance(message, POSTS) else message.user_id
 
 
 @logger.inject_lambda_context(log_event=False)  # whatever the environment says

@@ -52,10 +52,12 @@ reading, unread = Reading(hydration, visibility), UnreadCount(visibility)
 @cache
 def feeds() -> Feeds:
     # Imported here, so that the first page of a timeline need not wait for it.
+    from fanfold.follows.publisher.access import Access
     from fanfold.timeline.feed import Feeds
 
     days, readers = settings.retention_days, settings.post_readers
-    return Feeds(stores.posts, stores.outbox, hydration, days, readers)
+    may_see = Access(stores.follows(), stores.privacies).is_given
+    return Feeds(stores.posts, stores.outbox, hydration, days, readers, may_see)
 
 
 def read(request: Request) -> Answer:

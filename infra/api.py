@@ -67,7 +67,11 @@ class HttpDoor(Construct):
         # Where a DNS record of the domain points; None without a domain.
         self.domain: gateway.DomainName | None = None
         behind = {
-            name: integrations.HttpLambdaIntegration(f"{name.title()}Integration", function)
+            # One permission for all routes: with one for each, three timelines in one stack would
+            # have more than its 500 resources.
+            name: integrations.HttpLambdaIntegration(
+                f"{name.title()}Integration", function, scope_permission_to_route=False
+            )
             for name, function in doors.items()
         }
         self.api = gateway.HttpApi(

@@ -28,11 +28,10 @@ from .functions import ServiceFunction, order_updates, run_time_settings, specia
 from .identity import Identity
 from .queues import WorkQueue
 from .rights import (
-    HEAD_ACTIONS,
-    HEAD_ROW,
     KEY_ACTIONS,
     KEY_ACTIONS_OF_READERS,
     OF_IDS_ALONE,
+    ROWS,
     SENDERS,
     TABLE_ACTIONS,
 )
@@ -292,9 +291,9 @@ class FollowTimeline(Construct):
                 placed.allow(who, *of_all)
             if of_ids:
                 placed.allow_ids(who, *of_ids)
-        if of_head := HEAD_ACTIONS.get(function):
-            table, key = HEAD_ROW
-            self.tables[table].allow_row(who, key, *of_head)
+        for rows in ROWS:
+            if function in rows.actions:
+                self.tables[rows.table].allow_rows(who, rows.keys, *rows.actions[function])
         if function in (TIMELINE, RELATE):
             self.tables[names.POSTS].allow_index(who, names.OUTBOX, "Query")
 

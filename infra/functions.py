@@ -154,7 +154,7 @@ def order_updates(placed: Mapping[names.Function, lambda_.Function], stage: Stag
         for queue, senders in SENDERS.items()
         for sender in senders
         if sender != queue.consumer
-    }
+    } | {(TIMELINE, API)}  # that it shows nobody what API has made private
     if stage.channel_threshold:
         before = before - {(PLAN, API)} | {(API, PLAN), (TIMELINE, PLAN)}
     for first, second in before:

@@ -1,13 +1,14 @@
 """Which function may do what with tables and queues."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from fanfold import names
 from fanfold.channels.head import HEAD
+from fanfold.follows.relation import BLOCKS, PRIVACY, REQUESTS
 from fanfold.names import API, DELIVER, PLAN, RELATE, SWEEP, TIMELINE
 
-# All rights on tables. No function may scan one, or delete anything but an edge.
+# Rights on whole tables. No function may scan one, or delete anything but edges and items of lists.
 TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]] = {
     names.TIMELINES: {
         TIMELINE: ("Query",),
@@ -24,14 +25,14 @@ TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]
     names.FOLLOWING: {
         API: ("GetItem", "UpdateItem", "Query"),
         PLAN: ("GetItem", "UpdateItem"),
-        TIMELINE: ("BatchGetItem",),
-        RELATE: ("GetItem", "ConditionCheckItem"),
+        TIMELINE: ("GetItem", "BatchGetItem"),
+        RELATE: ("GetItem", "UpdateItem", "ConditionCheckItem"),
     },
     names.PUBLISHERS: {
         API: ("GetItem", "UpdateItem"),
         PLAN: ("GetItem", "BatchGetItem", "UpdateItem"),
         DELIVER: ("GetItem", "BatchGetItem"),
-        RELATE: ("GetItem", "UpdateItem"),
+        RELATE: ("GetItem", "UpdateItem", "ConditionCheckItem"),
     },
     names.POSTS: {
         API: ("GetItem", "PutItem", "UpdateItem"),
@@ -52,17 +53,41 @@ TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]
         RELATE: ("GetItem", "UpdateItem"),
     },
 }
-# Rights only on publishers' rows. Rows whose key begins with `#`, as no id does, are the stage's:
-# the head of the channels, and the level of all publishers.
+# Rights only on publishers' rows. Rows with a `#` in their key, as no id has, are of the stage or
+# say who approves its followers.
 OF_IDS_ALONE: Final = {names.PUBLISHERS: ("UpdateItem",)}
-# Rights on one more row, the head of the channels. A stage that gives no channels may still have
-# some.
-HEAD_ROW: Final = (names.PUBLISHERS, HEAD)
-HEAD_ACTIONS: Final[Mapping[names.Function, tuple[str, ...]]] = {
-    PLAN: ("UpdateItem",),
-    TIMELINE: ("GetItem", "BatchGetItem"),
-    SWEEP: ("GetItem", "UpdateItem"),
-}
+
+
+class Rows(NamedTuple):
+    """Rights on more rows of a table, by their partition keys; `*` stands for any text."""
+
+    table: names.Table
+    keys: tuple[str, ...]
+    actions: Mapping[names.Function, tuple[str, ...]]
+
+
+ROWS: Final = (
+    # The head of the channels. A stage that gives no channels may still have some.
+    Rows(
+        names.PUBLISHERS,
+        (HEAD,),
+        {
+            PLAN: ("UpdateItem",),
+            TIMELINE: ("GetItem", "BatchGetItem"),
+            SWEEP: ("GetItem", "UpdateItem"),
+        },
+    ),
+    Rows(names.PUBLISHERS, (f"*{PRIVACY}",), {API: ("UpdateItem",), TIMELINE: ("GetItem",)}),
+    Rows(
+        names.FOLLOWING,
+        (f"*{REQUESTS}", f"*{BLOCKS}"),
+        {
+            API: ("PutItem", "DeleteItem"),
+            PLAN: ("PutItem", "DeleteItem"),
+            RELATE: ("Query", "DeleteItem"),
+        },
+    ),
+)
 # What DynamoDB and SQS require of users of an encrypted table or queue, spelt out: CDK grants some
 # of it by wildcards.
 KEY_ACTIONS: Final = (

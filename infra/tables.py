@@ -57,13 +57,13 @@ class HouseTable(dynamodb.TableV2):
         _grant(who, actions, self.table_arn)
 
     def allow_ids(self, who: iam.IGrantable, *actions: str) -> None:
-        """Grant these actions on the rows whose partition key is an id: it begins with no `#`."""
-        ids = {"ForAllValues:StringNotLike": {"dynamodb:LeadingKeys": ["#*"]}}
+        """Grant these actions on the rows whose partition key is an id: it has no `#`."""
+        ids = {"ForAllValues:StringNotLike": {"dynamodb:LeadingKeys": ["*#*"]}}
         _grant(who, actions, self.table_arn, conditions=ids)
 
-    def allow_row(self, who: iam.IGrantable, key: str, *actions: str) -> None:
-        """Grant these actions on the rows with this partition key."""
-        leading = {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [key]}}
+    def allow_rows(self, who: iam.IGrantable, keys: tuple[str, ...], *actions: str) -> None:
+        """Grant these actions on the rows with these partition keys; `*` stands for any text."""
+        leading = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [*keys]}}
         _grant(who, actions, self.table_arn, conditions=leading)
 
     def allow_index(self, who: iam.IGrantable, index: names.Index, *actions: str) -> None:

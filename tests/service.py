@@ -58,7 +58,10 @@ REQUESTS = {
     for name, route in vars(contract).items()
     if isinstance(route, Route)
 }
-OF_PUBLISHERS = ("retract_post", "show_delivery", "list_followers", "count_followers")
+OF_PUBLISHERS = (
+    *("retract_post", "show_delivery", "list_followers", "count_followers", "show_privacy"),
+    *("list_requests", "approve", "remove", "block", "list_blocked"),
+)
 BY_KEY = {route.key: route for route in contract.ROUTES}
 HANDLERS = {"Publish": "plan", "Express": "deliver", "Bulk": "deliver", "Relation": "relate"}
 
@@ -82,7 +85,7 @@ def event(name: str) -> Json:
     if path.exists():
         content: Json = json.loads(path.read_text())
         return content
-    route, ids = REQUESTS[name], {"publisher_id": "ada", "ref_id": POST}
+    route, ids = REQUESTS[name], {"publisher_id": "ada", "user_id": "bob", "ref_id": POST}
     user = "ada" if name.endswith(OF_PUBLISHERS) else "bob"
     given = {each: ids[each] for each in ids if f"{{{each}}}" in route.path}
     return request_of(route, user, at_ms=AT_MS, path=given)
@@ -222,9 +225,13 @@ class Stage:
         timeline.reading = replace(timeline.reading, hydration=hydration)
         timeline.feeds = lambda: feeds
         timeline.channels.forget()
+        timeline.stores.privacies.forget()
         for name in ("api", "plan", "relate"):
             door: Any = self.door(name)
-            door.following = replace(door.following, edges=_wiring.edges(door.settings))
+            edges = _wiring.edges(door.settings)
+            door.following = replace(door.following, edges=edges)
+            door.audience = replace(door.audience, edges=edges)
+            door.following.privacies.forget()
             door.heads.forget()
         self.door("api").followers.forget()
         self.door("relate").backfilling.forget()

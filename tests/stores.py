@@ -12,6 +12,8 @@ from fanfold import times
 from fanfold.aws.items import number, text
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.row import ENTRIES_EXPIRE_AT, Fanout
+from fanfold.follows.follows_table import FollowsTable
+from fanfold.follows.relation import Follow
 from fanfold.messages import Message
 from fanfold.names import FANOUTS, Table
 from fanfold.sweep.oldest import Oldest
@@ -46,6 +48,20 @@ def client_of(
     database = Database(clock or Clock(), **about)
     database.create(*map(schema_of, tables))
     return dynamodb.Client(database, validates=validates)
+
+
+def written(
+    table: FollowsTable, seen: Follow, state: str, *, now_ms: int, max_follows: int = 9, **how: Any
+) -> Follow | None:
+    """Write a relation in this state over the one seen; None if it has changed meanwhile."""
+    target = replace(seen, state=state)
+    done = table.write([(seen, target)], now_ms=now_ms, max_follows=max_follows, **how)
+    return done[0] if done else None
+
+
+def ask_again(table: FollowsTable, seen: Follow, *, now_ms: int) -> Follow | None:
+    """Write that the state of a relation was requested again."""
+    return written(table, seen, seen.state, now_ms=now_ms)
 
 
 def page_of(

@@ -192,6 +192,10 @@ class Audit:
         wanted = dict[str, list[str]]()
         floor_ms, now_ms = times.to_ms(self.reads.since), clock.now_ms()
         for row in filter(lambda row: row.is_active, rows):
+            if row.is_blocked:
+                whose = {"user_id": row.user_id, "publisher_id": row.publisher_id}
+                self.report.add(Found(Finding.BLOCKED, "", **whose))
+                continue
             since_ms = max(row.changed_at, self.since_ms, floor_ms)
             until = times.to_text(since_ms + int(self.chance() * max(0, now_ms - since_ms)))
             posts_of = partial(self.reads.posts_of, row.publisher_id, times.to_text(since_ms))

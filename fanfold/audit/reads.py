@@ -16,7 +16,7 @@ from fanfold.fanout.row import CHANNEL, Fanout
 from fanfold.fanout.row import from_item as fanout_of
 from fanfold.follows import ring
 from fanfold.follows.edges_table import edge_key, page_of
-from fanfold.follows.follows_table import follow_of
+from fanfold.follows.follows_table import follow_of, is_of_list
 from fanfold.follows.relation import Follow
 from fanfold.follows.ring_reader import RingRead
 from fanfold.ids import split_sort_key
@@ -80,15 +80,12 @@ class Reads:
     def rows(self, segment: int, segments: int) -> Iterator[Follow]:
         """The rows of whole readers, with those that have ended."""
         table = self.stores.settings.following_table
-        return map(follow_of, self._segment(table, segment, segments))
+        items = self._segment(table, segment, segments)
+        return (follow_of(item) for item in items if not is_of_list(item))
 
     def rows_of(self, user_id: str) -> Iterator[Follow]:
         """All rows of one reader."""
-        after, more = None, True
-        while more:
-            rows, more = self.stores.follows().page(user_id, after=after, limit=1_000)
-            yield from rows
-            after = rows[-1].publisher_id if rows else None
+        return self.stores.follows().rows_of(user_id)
 
     def _segment(self, table: str, segment: int, segments: int) -> Iterator[Item]:
         part = {"Segment": segment, "TotalSegments": segments}

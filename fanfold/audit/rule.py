@@ -42,6 +42,7 @@ class Finding(StrEnum):
     OVERLOOKED = "overlooked"  # a post in a channel that the reader's pages leave out
     ANOTHERS = "anothers"  # an entry whose `ref_id` is another post's
     UNFOLLOWED = "unfollowed"  # an entry that is shown without a follow
+    BLOCKED = "blocked"  # a follow under a block, to which nothing is owed
     UNSURE = "unsure"  # a young follow without an edge, which may be on its way
 
 
@@ -86,7 +87,7 @@ def judged(look: Look, *, updated_ms: float = math.inf) -> Finding | None:
     if look.is_there and look.is_read:
         return None
     fanout, row, post = look.fanout, look.row, look.post
-    if not (claims(fanout) and row.is_active):
+    if not (claims(fanout) and row.is_active) or row.is_blocked:
         return None
     if look.now_ms + MARGIN_MS >= fanout.expires_at * 1000:
         return None

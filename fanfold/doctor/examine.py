@@ -7,11 +7,13 @@ later, finds it again. A stage with channels has two passes before them (`examin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from types import MappingProxyType
 
+from fanfold.doctor.audience import Tally, difference_of
 from fanfold.doctor.examine_channels import ChannelExamination
 from fanfold.doctor.findings import (
     TAKE_AWAY,
@@ -26,6 +28,7 @@ from fanfold.doctor.recheck import MOMENT_SECONDS, Recheck
 from fanfold.doctor.repair import Repair, failure_of
 from fanfold.doctor.scan import Records
 from fanfold.doctor.scan_channels import ChannelRecords
+from fanfold.follows.follows_table import Place
 from fanfold.names import FOLLOWERS, FOLLOWING
 
 # The most differences that await their second read. Scanning pauses above that, to save memory.
@@ -103,17 +106,42 @@ class Doctor:
             yield scanned
 
     def _compare_rows(self, publisher_id: str | None) -> Iterator[int]:
-        for scanned, rows, unreadable in self.records.rows(publisher_id):
-            self.report.add_unreadable(FOLLOWING, unreadable)
+        tally = Tally()
+        for page in self.records.rows(publisher_id):
+            rows = page.rows
+            self.report.add_unreadable(FOLLOWING, page.unreadable)
             self.report.follows += sum(row.is_active for row in rows)
             placements = self.records.placements(self.records.levels(list(map(pair_of, rows))))
-            marks = self.records.marks(rows)
+            readers = self.records.readers(rows)
+            marks = self.records.marks(rows, readers)
+            beside = self.records.beside(rows, page.expiring, {})
             snapshots = [
-                Snapshot(row, placements.get(pair_of(row), {}), *marks[pair_of(row)])
+                Snapshot(
+                    row,
+                    placements.get(pair := pair_of(row), {}),
+                    *marks[pair],
+                    difference_of(row, beside[pair]),
+                )
                 for row in rows
             ]
-            self._suspect(self._read(each.pair for each in snapshots if each.difference))
-            yield scanned
+            places = self.records.misplaced(page.places)
+            differing = dict.fromkeys(each.pair for each in snapshots if each.difference)
+            self._suspect(self._read(differing | places, places))
+            if publisher_id is None:
+                self._count(tally.add(rows, readers))
+            yield page.scanned
+        self._count(tally.over())
+
+    def _count(self, users: Iterable[str]) -> None:
+        """Find the users whose counts are wrong, and correct these if repairs are wanted.
+
+        A change writes the counts with the row, so none is under way.
+        """
+        for miscount in filter(None, self.records.threads.map(self.records.miscount, users)):
+            self.report.add_miscount(miscount)
+            if self.repair:
+                failure = failure_of(partial(self.repair.correct, miscount))
+                self.report.add_repair(Difference.PLACES, failure)
 
     def _raise_levels(self, page: dict[Pair, Placements]) -> None:
         """Find the publishers with edges above their level, and raise it if repairs are wanted.
@@ -126,9 +154,13 @@ class Doctor:
                 self.repair.raise_level(publisher.publisher_id, publisher.seen)
                 self.report.repaired[Difference.UNREACHABLE] = len(self.report.unreachable)
 
-    def _read(self, pairs: Iterable[Pair]) -> Iterator[Snapshot]:
+    def _read(
+        self, pairs: Iterable[Pair], places: Mapping[Pair, Set[Place]] = MappingProxyType({})
+    ) -> Iterator[Snapshot]:
         """The snapshots of the relations that differ at their first read."""
-        snapshots = self.records.threads.map(self.records.snapshot, pairs)
+        snapshots = self.records.threads.map(
+            lambda pair: self.records.snapshot(pair, places.get(pair, frozenset())), pairs
+        )
         return (snapshot for snapshot in snapshots if snapshot and snapshot.difference)
 
     def _suspect(self, snapshots: Iterable[Snapshot]) -> None:
@@ -183,6 +215,13 @@ class Doctor:
         failures = self.records.threads.map(failure_of, repairs)
         for (_, difference), failure in zip(found, failures, strict=True):
             self.report.add_repair(difference, failure)
+        # Of a block or a row that was lost, its count may be left.
+        lost = (
+            seen.pair
+            for seen, _ in found
+            if seen.beside is Difference.BLOCK or not seen.row.version
+        )
+        self._count(sorted({user for pair in lost for user in pair}))
 
 
 def _is_still(difference: Difference, now: Snapshot) -> bool:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from fanfold.channels import following
 from fanfold.channels.head import Head
 from fanfold.fanout.row import Fanout
+from fanfold.follows.follows_table import Place
 from fanfold.follows.relation import Follow
 from fanfold.names import Table
 from fanfold.timeline import marks
 from fanfold.timeline.marks import Reader
+from fanfold.timeline.readers import Counts
 
 # Differences and unreadable items that a report lists; it counts all of them.
 EXAMPLES = 100
@@ -41,6 +44,14 @@ class Difference(StrEnum):
     POST_MISSING = "post_missing"  # a post that is complete in a channel, and is not there
     NOT_IN_HEAD = "not_in_head"  # a publisher whose channel is in use, and is not in the head
     HEAD_OUTDATED = "head_outdated"  # the head, if readers or the ledger know a later one
+    SHUT_FOLLOWED = "shut_followed"  # a follow under a block
+    BLOCK = "block"  # a block that one of both rows, or its list, does not tell of
+    UNLISTED = "unlisted"  # a request that is not in its publisher's list
+    LISTED = "listed"  # a place in a list of requests without its request
+    EXPIRES = "expires"  # a row that DynamoDB will delete, though it has not ended
+    PRIVACY_BEHIND = "privacy_behind"  # decided with a later privacy than its publisher's
+    WAITING = "waiting"  # a request that waits for a public publisher
+    PLACES = "places"  # a reader whose follows, requests or blocks are counted wrong
     UNREACHABLE = "unreachable"  # a publisher with edges above the level of its row
     UNREADABLE = "unreadable"  # an item that is neither an edge nor a row; never repaired
 
@@ -69,14 +80,24 @@ def mark_of(
     return Difference.SHOWN if is_wrong else None
 
 
+class Miscount(NamedTuple):
+    """What a reader's row counts, and what the follows are."""
+
+    user_id: str
+    counted: Counts
+    right: Counts
+
+
 @dataclass(frozen=True)
 class Snapshot:
-    """One relation at one moment: its row, where its edge lies, and how marks differ."""
+    """One relation at one moment: its row, where its edge lies, and how marks and lists differ."""
 
     row: Follow
     placements: Placements
     mark: Difference | None = None
     is_marked: bool = False  # whether a mark says that the user has unfollowed, live or expired
+    beside: Difference | None = None
+    places: Set[Place] = frozenset()  # in lists
 
     @property
     def pair(self) -> Pair:
@@ -89,8 +110,8 @@ class Snapshot:
 
     @property
     def difference(self) -> Difference | None:
-        """How the edge differs from the row, or else the mark; None if all agree."""
-        return self._of_edge or self.mark
+        """How the edge differs from the row, or else the mark or a list; None if all agree."""
+        return self._of_edge or self.mark or self.beside
 
     @property
     def takes_away(self) -> bool:
@@ -153,6 +174,7 @@ class Report:
     posts: int | None = None  # complete in channels; None in a stage without channels
     post_missing: list[Fanout] = field(default_factory=list)
     not_in_head: list[str] = field(default_factory=list)  # publishers
+    miscounts: list[Miscount] = field(default_factory=list)
     failure: str = ""  # of the latest repair that failed
 
     @property
@@ -172,6 +194,11 @@ class Report:
         self.unfollows += snapshot.takes_unfollow
         if len(self.examples) < EXAMPLES:
             self.examples.append(snapshot)
+
+    def add_miscount(self, miscount: Miscount) -> None:
+        self.found[Difference.PLACES] += 1
+        if len(self.miscounts) < EXAMPLES:
+            self.miscounts.append(miscount)
 
     def add_repair(self, difference: Difference | None, failure: str) -> None:
         assert difference

@@ -6,7 +6,7 @@ Follows go on during an examination, so an edge may be on its way at the first r
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fanfold import clock
 from fanfold.doctor.findings import Pair, Snapshot
@@ -30,7 +30,9 @@ class Recheck:
 
     def add(self, snapshots: Iterable[Snapshot]) -> None:
         for snapshot in snapshots:
-            self._first.setdefault(snapshot.pair, (clock.monotonic(), snapshot))
+            at, first = self._first.get(snapshot.pair, (clock.monotonic(), snapshot))
+            both = replace(first, places=first.places | snapshot.places)
+            self._first[snapshot.pair] = at, both
 
     def due(self, *, wait: bool) -> tuple[int, list[Snapshot]]:
         """Read differences again after a moment: how many were read, and those that still differ.
@@ -46,7 +48,7 @@ class Recheck:
         return len(due), list(filter(None, self.records.threads.map(self._confirm, first)))
 
     def _confirm(self, first: Snapshot) -> Snapshot | None:
-        second = self.records.snapshot(first.pair)
+        second = self.records.snapshot(first.pair, first.places)
         if second is None or second.difference is None:
             return None
         # The writer of a changed row reconciles it, or RELATE does. But neither touches an edge of

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from fanfold import clock
 from fanfold.aws import dynamodb
 from fanfold.aws.items import MAX_KEYS, Item, get_text, text
+from fanfold.doctor.audience import (
+    Beside,
+    block_of,
+    counted,
+    counts_of,
+    difference_of,
+    inverse_of,
+    pair_at,
+)
 from fanfold.doctor.findings import (
     Difference,
     Key,
+    Miscount,
     Pair,
     Placements,
     Snapshot,
@@ -23,10 +33,18 @@ from fanfold.doctor.findings import (
 from fanfold.errors import TryLater
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable, edge_key
-from fanfold.follows.follows_table import FollowsTable, follow_of, row_key
+from fanfold.follows.follows_table import (
+    FollowsTable,
+    Place,
+    follow_of,
+    is_of_list,
+    places_of,
+    row_key,
+)
+from fanfold.follows.publisher.privacy import Privacies, privacy_key
 from fanfold.follows.publishers_table import PublishersTable
-from fanfold.follows.relation import FOLLOWED, UNFOLLOWED, Follow
-from fanfold.names import FOLLOWERS, FOLLOWING, READERS, Table
+from fanfold.follows.relation import BLOCKS, PRIVACY, REQUESTS, STATES, Follow
+from fanfold.names import EXPIRES_AT, FOLLOWERS, FOLLOWING, READERS, Table
 from fanfold.settings import HIGHEST_LEVEL
 from fanfold.timeline.marks import Reader, weeks_of
 from fanfold.timeline.readers import reader_of
@@ -35,6 +53,17 @@ from fanfold.timeline.readers import reader_of
 MAX_LEVELS = 100_000
 
 Edge: TypeAlias = tuple[Pair, int, int]  # with its level and version
+Places: TypeAlias = dict[Pair, set[Place]]  # in lists, by relation
+
+
+class Page(NamedTuple):
+    """A page of the table of follows."""
+
+    scanned: int
+    rows: list[Follow]
+    expiring: set[Pair]  # those of the rows that DynamoDB will delete
+    places: Places
+    unreadable: list[Key]
 
 
 @dataclass(frozen=True)
@@ -42,20 +71,30 @@ class Records:
     follows: FollowsTable
     edges_table: EdgesTable
     publishers: PublishersTable
+    privacies: Privacies
     threads: Executor
     _levels: dict[str, int] = field(default_factory=dict)
     _unreachable: dict[str, int] = field(default_factory=dict)  # levels above a publisher's row
 
-    def rows(self, publisher_id: str | None) -> Iterator[tuple[int, list[Follow], list[Key]]]:
-        """All rows, or those of one publisher, page by page.
-
-        Each page: how many items were scanned, the rows, and the keys of unreadable items.
-        """
-        table = self.follows.table
-        for answer in self._scan(table, "publisher_id = :value", publisher_id):
-            rows = [(item, _row_of(item)) for item in answer["Items"]]
-            unreadable = [_key_of(item, FOLLOWING) for item, row in rows if row is None]
-            yield answer["ScannedCount"], [row for _, row in rows if row], unreadable
+    def rows(self, publisher_id: str | None) -> Iterator[Page]:
+        """All rows and lists, or those of one publisher, page by page."""
+        own = (
+            "publisher_id = :value OR user_id = :requests OR user_id = :blocks "
+            "OR (user_id = :value AND attribute_exists(shuts))"
+        )
+        lists = {":requests": f"{publisher_id}{REQUESTS}", ":blocks": f"{publisher_id}{BLOCKS}"}
+        for answer in self._scan(self.follows.table, own, publisher_id, **lists):
+            page = Page(answer["ScannedCount"], [], set(), {}, [])
+            for item in answer["Items"]:
+                key = _key_of(item, FOLLOWING)
+                if is_of_list(item) and (pair := pair_at(key)):
+                    page.places.setdefault(pair, set()).add(key)
+                elif not is_of_list(item) and (row := _row_of(item)):
+                    page.rows.append(row)
+                    page.expiring.update({pair_of(row)} if EXPIRES_AT in item else ())
+                else:
+                    page.unreadable.append(key)
+            yield page
 
     def edges(
         self, publisher_id: str | None
@@ -67,17 +106,24 @@ class Records:
             unreadable = [_key_of(item, FOLLOWERS) for item in items if _edge_of(item) is None]
             yield answer["ScannedCount"], _placements(items), unreadable
 
-    def snapshot(self, pair: Pair) -> Snapshot | None:
-        """The relation now; None if its row is unreadable, or changed during the read."""
-        row = self._row(pair)
+    def snapshot(self, pair: Pair, places: Set[Place] = frozenset()) -> Snapshot | None:
+        """The relation now; None if its row is unreadable, or changed during the read.
+
+        It may also be at these `places`, which a list has.
+        """
+        row, expires = self._row(pair)
         if row is None:
             return None
         # Read after the row: no edge that was acknowledged before lies above this level.
         level = self._level_now(row.publisher_id)
         placements = self.placements({pair: level}).get(pair, {})
-        mark = self.marks([row])[pair]
-        now = self._row(pair)
-        return Snapshot(row, placements, *mark) if now and now.version == row.version else None
+        mark = self.marks([row], self.readers([row]))[pair]
+        beside = self.beside([row], {pair} if expires else (), {pair: places})[pair]
+        now, _ = self._row(pair)
+        if now is None or now.version != row.version:
+            return None
+        own = beside.places - {block_of(inverse_of(pair))}
+        return Snapshot(row, placements, *mark, difference_of(row, beside), own)
 
     def placements(self, levels: Mapping[Pair, int]) -> dict[Pair, Placements]:
         """Where the edges of these pairs lie, each up to the level given for it."""
@@ -88,26 +134,81 @@ class Records:
         ]
         return _placements(self.get_all(self.edges_table.table, keys))
 
-    def marks(self, rows: Collection[Follow]) -> dict[Pair, tuple[Difference | None, bool]]:
-        """How the marks of the readers differ from these rows, which were read before.
-
-        And whether a mark says that the user has unfollowed.
-        """
-        readers, now_ms = self.follows.readers, clock.now_ms()
-        head = self.follows.heads.get() if self.follows.heads else None
+    def readers(self, rows: Iterable[Follow]) -> dict[str, Reader]:
+        """The users of these rows as readers."""
         users = sorted({row.user_id for row in rows})
         keys = [{READERS.partition_key: text(user_id)} for user_id in users]
         found = {
             get_text(item, READERS.partition_key): reader_of(item)
-            for item in self.get_all(readers.table, keys)
+            for item in self.get_all(self.follows.readers.table, keys)
         }
+        return {user_id: found.get(user_id, Reader()) for user_id in users}
+
+    def marks(
+        self, rows: Collection[Follow], readers: Mapping[str, Reader]
+    ) -> dict[Pair, tuple[Difference | None, bool]]:
+        """How the marks of the readers differ from these rows, which were read before.
+
+        And whether a mark says that the user has unfollowed.
+        """
+        now_ms, days = clock.now_ms(), self.follows.retention_days
+        head = self.follows.heads.get() if self.follows.heads else None
         told = {}
         for row in rows:
-            reader = found.get(row.user_id, Reader())
-            days = self.follows.retention_days
+            reader = readers[row.user_id]
             mark = mark_of(row, reader, now_ms=now_ms, retention_days=days, head=head)
             told[pair_of(row)] = mark, bool(weeks_of(reader, row.publisher_id))
         return told
+
+    def beside(
+        self,
+        rows: Collection[Follow],
+        expiring: Collection[Pair],
+        places: Mapping[Pair, Set[Place]],
+    ) -> dict[Pair, Beside]:
+        """What lies beside these rows, which were read before, and at `places`."""
+        looked = dict[Pair, set[Place]]()
+        inverse = set[Pair]()
+        for row in rows:
+            pair = pair_of(row)
+            looked[pair] = {*places_of(row), *places.get(pair, ())}
+            if row.shut:
+                looked[pair].add(block_of(inverse_of(pair)))
+            if row.shut or row.shuts or block_of(pair) in looked[pair]:
+                inverse.add(inverse_of(pair))
+        keys = [row_key(*key) for key in sorted(inverse.union(*looked.values()))]
+        found = {_key_of(item, FOLLOWING): item for item in self.get_all(self.follows.table, keys)}
+        decided = {row.publisher_id for row in rows if row.privacy or row.is_listed}
+        chosen = {
+            get_text(item, "publisher_id"): item
+            for item in self.get_all(
+                self.privacies.table, [privacy_key(each) for each in sorted(decided)]
+            )
+        }
+        return {
+            pair: Beside(
+                frozenset(looked[pair] & found.keys()),
+                _row_of(found.get(inverse_of(pair), {})),
+                self.privacies.of(chosen.get(f"{pair[1]}{PRIVACY}", {})),
+                pair in expiring,
+            )
+            for pair in looked
+        }
+
+    def misplaced(self, places: Places) -> Places:
+        """Those of the places in lists at which their relation is not to be."""
+        rows = self.get_all(self.follows.table, [row_key(*pair) for pair in places])
+        right = {pair_of(row): places_of(row) for row in map(_row_of, rows) if row}
+        return {pair: each for pair, each in places.items() if each - right.get(pair, frozenset())}
+
+    def miscount(self, user_id: str) -> Miscount | None:
+        """How a reader's counts differ from the rows; None if they agree, or change just now."""
+        before = list(self.follows.rows_of(user_id))
+        told = counted(self.follows.readers.get(user_id))
+        # What is the same in both reads was so in between, when the counts were read.
+        if list(self.follows.rows_of(user_id)) != before or counts_of(before) == told:
+            return None
+        return Miscount(user_id, told, counts_of(before))
 
     def without_row(self, pairs: Collection[Pair]) -> list[Pair]:
         """The pairs that have no readable row."""
@@ -146,20 +247,23 @@ class Records:
         """About how many items the table holds: DynamoDB counts them every six hours."""
         return self.follows.client.describe_table(TableName=table)["Table"].get("ItemCount")
 
-    def _row(self, pair: Pair) -> Follow | None:
-        """The row, of version 0 if there is none; None if it is unreadable."""
+    def _row(self, pair: Pair) -> tuple[Follow | None, bool]:
+        """The row, of version 0 if there is none; None if it is unreadable. Whether it expires."""
         items = self._get(self.follows.table, [row_key(*pair)])
-        return _row_of(items[0]) if items else Follow(user_id=pair[0], publisher_id=pair[1])
+        if not items:
+            return Follow(user_id=pair[0], publisher_id=pair[1]), False
+        return _row_of(items[0]), EXPIRES_AT in items[0]
 
     def _level_now(self, publisher_id: str) -> int:
         own = self.publishers.shards(publisher_id).level
         return max(own, self._unreachable.get(publisher_id, 0))
 
-    def _scan(self, table: str, expression: str, value: str | None) -> Iterator[Any]:
+    def _scan(self, table: str, expression: str, value: str | None, **more: str) -> Iterator[Any]:
         request: dict[str, Any] = {"TableName": table, "ConsistentRead": True}
         if value:
             request["FilterExpression"] = expression
-            request["ExpressionAttributeValues"] = {":value": text(value)}
+            values = {":value": value, **more}
+            request["ExpressionAttributeValues"] = {name: text(values[name]) for name in values}
         return dynamodb.pages(self.follows.client, **request)
 
     def get_all(self, table: str, keys: Sequence[Any]) -> list[Item]:
@@ -208,7 +312,7 @@ def _row_of(item: Item) -> Follow | None:
         row = follow_of(item)
     except (KeyError, ValueError):
         return None
-    return row if row.version > 0 and row.state in (FOLLOWED, UNFOLLOWED) else None
+    return row if row.version > 0 and row.state in STATES else None
 
 
 def _key_of(item: Item, table: Table) -> Key:

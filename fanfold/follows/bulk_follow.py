@@ -9,12 +9,10 @@ from fanfold import clock
 from fanfold.aws.retries import STEP
 from fanfold.errors import Contended
 from fanfold.follows.follow import Following
-from fanfold.follows.relation import Follow, granted
+from fanfold.follows.relation import Asked, Follow, granted
 
 # TransactWriteItems takes 100 actions; one is the count of the user's follows.
 MAX_CHANGES = 99
-# One page of the user's rows.
-PAGE = 1_000
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,7 @@ class BulkFollowing:
     """The use case behind `fanfold seed`.
 
     It leaves out what a user has unfollowed, and reports it by `leave`, unless told to follow
-    `again`.
+    `again`. It also leaves requests and blocks; otherwise it counts as approved by the publisher.
     """
 
     following: Following
@@ -73,19 +71,13 @@ class BulkFollowing:
             seen = {**unseen, **self._rows(user_id)} if attempt else unseen
             now = clock.now_ms()
             left = [seen[each] for each in publisher_ids if self._leaves(seen[each])]
-            changes = [
-                granted(
-                    seen[each],
-                    True,
-                    asked_at=max(now, seen[each].asked_at),
-                    by_message=False,
-                    now=now,
-                )
-                for each in publisher_ids
-                if not (seen[each].is_active or self._leaves(seen[each]))
+            moves = [
+                (row, granted(row, True, Asked(max(now, row.asked_at), now)))
+                for row in map(seen.__getitem__, publisher_ids)
+                if not (row.is_active or self._leaves(row))
             ]
-            changed = self.following.follows.follow_all(
-                user_id, changes, now_ms=now, max_follows=self.following.max_follows
+            changed = self.following.follows.write(
+                moves, now_ms=now, max_follows=self.following.max_follows
             )
             if changed is not None:
                 known = [seen[each] for each in publisher_ids if seen[each].is_active]
@@ -96,7 +88,12 @@ class BulkFollowing:
         raise Contended(f"The follows of '{user_id}' changed too often meanwhile; try again.")
 
     def _leaves(self, row: Follow) -> bool:
-        """Whether the user has ended it. A tombstone put by a repair is nobody's request."""
+        """Whether the user has ended it, or waits for its publisher, or a block keeps them apart.
+
+        A tombstone put by a repair is nobody's request.
+        """
+        if row.is_requested or row.is_blocked:
+            return True
         return not self.again and not row.is_active and row.asked_at > 0
 
     def _put_edges(self, user_id: str, new: Sequence[Follow], known: Sequence[Follow]) -> None:
@@ -110,10 +107,4 @@ class BulkFollowing:
                 self.following.reconcile(user_id, follow.publisher_id)
 
     def _rows(self, user_id: str) -> dict[str, Follow]:
-        found: list[Follow] = []
-        more = True
-        while more:
-            after = found[-1].publisher_id if found else None
-            rows, more = self.following.follows.page(user_id, after=after, limit=PAGE)
-            found += rows
-        return {follow.publisher_id: follow for follow in found}
+        return {row.publisher_id: row for row in self.following.follows.rows_of(user_id)}

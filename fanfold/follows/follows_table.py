@@ -1,27 +1,31 @@
 """The following table: whom a user follows. Its rows decide; edges are reconciled with them.
 
-A change is one transaction. It writes the row, the user's count of follows, and the marks by which
-pages leave out what the user has unfollowed. The marks are read after the row. Every change of a
-publisher's mark also raises the row's version, and the transaction requires the version that was
-read, so no other change can come between. Only the doctor's repair, `mark`, raises no version: it
-marks in the week of the row's `ended_at`, so a follow deletes that mark, whatever it has read.
+A change is one transaction. It writes the row, the lists that it is in, the user's counts, and the
+marks by which pages leave out what the user has unfollowed. The marks are read after the row. Every
+change of a publisher's mark also raises the row's version, and the transaction requires the version
+that was read, so no other change can come between. Only the doctor's repair, `mark`, raises no
+version: it marks in the week of the row's `ended_at`, so a follow deletes that mark, whatever it
+has read.
+
+The table also has two lists of each user, in partitions whose keys are no ids: who has asked to
+follow the user (`REQUESTS`), by `<requested_at>#<user_id>`, and whom the user blocks (`BLOCKS`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fanfold import invariants
 from fanfold.aws import dynamodb
 from fanfold.aws.items import MAX_KEYS, Item, expressions, get_number, get_text, number, text
 from fanfold.channels.head import Head
-from fanfold.errors import TooManyFollows
-from fanfold.follows.relation import FOLLOWED, UNFOLLOWED, Follow
+from fanfold.errors import TooManyBlocks, TooManyFollows
+from fanfold.follows.relation import BLOCKS, REQUESTS, STATES, UNFOLLOWED, Follow, Move
 from fanfold.names import EXPIRES_AT
 from fanfold.timeline import marks
-from fanfold.timeline.readers import NO_ROW_CHANGE, Counted, Readers, RowChange
+from fanfold.timeline.readers import NO_ROW_CHANGE, Counted, Counts, Readers, RowChange
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -32,6 +36,13 @@ if TYPE_CHECKING:
 # A tombstone outlives every message of an earlier request: sent up to 28 days after the request
 # (`MAX_FIRST_SENT_MS`), and then kept by SQS for 14.
 TOMBSTONE_SECONDS = 45 * 24 * 60 * 60
+_SEPARATOR = "#"  # in no id
+# How many users one may block.
+MAX_BLOCKS = 10_000
+# Rows of one user that are read at a time.
+PAGE = 1_000
+
+Place: TypeAlias = tuple[str, str]  # the key of an item of a list
 
 
 def follow_of(item: Item) -> Follow:
@@ -42,14 +53,25 @@ def follow_of(item: Item) -> Follow:
         state=get_text(item, "state", UNFOLLOWED),
         version=get_number(item, "version"),
         followed_at=get_text(item, "followed_at"),
+        requested_at=get_text(item, "requested_at"),
         asked_at=get_number(item, "asked_at"),
         ended_at=get_number(item, "ended_at"),
         changed_at=get_number(item, "changed_at"),
+        left_at=get_number(item, "left_at"),
+        approved_at=get_number(item, "approved_at"),
+        block_asked_at=get_number(item, "block_asked_at"),
+        privacy=get_number(item, "privacy"),
+        shut="shut" in item,
+        shuts="shuts" in item,
     )
     has_begun = row.version > 0 and row.followed_at > ""
-    invariants.check("follow_state", row.state in (FOLLOWED, UNFOLLOWED))
+    may_be_asked = row.is_active or row.is_requested == bool(row.requested_at)
+    invariants.check("follow_state", row.state in STATES)
     invariants.check("follow_version", has_begun or not row.is_active)
     invariants.check("follow_ended", not (row.is_active and row.ended_at))
+    invariants.check("follow_blocked", not (row.is_active and row.is_blocked))
+    invariants.check("follow_requested", may_be_asked)
+    invariants.check("follow_expires", row.expires or EXPIRES_AT not in item)
     return row
 
 
@@ -83,69 +105,112 @@ class FollowsTable:
         answer = self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True)
         return follow_of(answer.get("Item", key))
 
-    def follow(
-        self, seen: Follow, *, now_ms: int, max_follows: int, counted: Counted | None = None
-    ) -> Follow | None:
-        """Turn the relation `seen` into a follow since `seen.followed_at`, `counted` if at a rate.
+    def write(
+        self,
+        moves: Sequence[Move],
+        *,
+        now_ms: int,
+        max_follows: int = 0,
+        counted: Counted | None = None,
+        also: Sequence[Any] = (),
+    ) -> list[Follow] | None:
+        """Change relations, all or none; returns them as they are then, in this order.
 
-        None if somebody else changed it meanwhile, or if the user followed others; read it again.
-        Raises `TooManyFollows`, if it is not counted.
+        They are up to 99 new follows of one user, or both relations of two users, or one relation.
+        The user of the last one is `counted` at a rate, and keeps to `max_follows` and
+        `MAX_BLOCKS`. `also` has further actions of the transaction.
+
+        None if somebody else changed one of them meanwhile, or if a user's row changed, or if
+        `also` is refused; read it again. Raises `TooManyFollows` and `TooManyBlocks`.
         """
-        limits = {"now_ms": now_ms, "max_follows": max_follows}
-        try:
-            changed = self.follow_all(seen.user_id, [seen], **limits, counted=counted)
-        except TooManyFollows:
-            if counted is None:
-                raise
-            return None  # or over the rate: the user's row tells
-        return changed[0] if changed else None
+        changed = [_changed(*move, now_ms=now_ms) for move in moves]
+        done = [(seen, new) for (seen, _), new in zip(moves, changed, strict=True)]
+        actions = [{"Update": self._update(*each, now_ms=now_ms)} for each in done]
+        actions += [each for move in done for each in self._lists(*map(places_of, move))]
+        actions += also
+        for user_id in dict.fromkeys(each.user_id for each in changed):
+            own = [each for each in done if each[1].user_id == user_id]
+            is_last = user_id == changed[-1].user_id
+            rate = counted if is_last else None
+            update = self._reader(
+                user_id, own, now_ms=now_ms, max_follows=max_follows, counted=rate
+            )
+            if update:
+                actions.append({"Update": update})
+        if len(actions) < 2:
+            return changed if not actions or self._update_one(actions[0]["Update"]) else None
+        reasons = dynamodb.transact(self.client, actions)
+        if reasons[-1:] == ["ConditionalCheckFailed"] and set(reasons[:-1]) == {"None"}:
+            self._refuse(done, max_follows)
+        return None if reasons else changed
 
-    def follow_all(
+    def _reader(
         self,
         user_id: str,
-        seen: Sequence[Follow],
+        moves: Sequence[Move],
         *,
         now_ms: int,
         max_follows: int,
-        counted: Counted | None = None,
-    ) -> list[Follow] | None:
-        """Turn up to 99 relations of one user into follows, all or none, as `follow` does."""
-        if not seen:
-            return []
-        if len(seen) > max_follows:
+        counted: Counted | None,
+    ) -> dict[str, Any] | None:
+        """The Update of the row of a user whose relations change; None if nothing in it does."""
+        begun = [(seen, new) for seen, new in moves if new.is_active and not seen.is_active]
+        ended = [new for seen, new in moves if seen.is_active and not new.is_active]
+        counts = Counts(
+            follows=sum(new.has_place - seen.has_place for seen, new in moves),
+            requests=sum(new.is_requested - seen.is_requested for seen, new in moves),
+            blocks=sum(new.shuts - seen.shuts for seen, new in moves),
+        )
+        if not (begun or ended or any(counts)):
+            return None
+        if counts.follows > max_follows:
             raise too_many(user_id, max_follows)
-        # Marks without a row do occur: of a tombstone that has expired, or after a restore.
-        reader = counted.reader if counted else self.readers.get(user_id)
-        change = marks.followed(
-            reader,
-            {each.publisher_id: each.ended_at for each in seen},
-            now_ms=now_ms,
-            retention_days=self.retention_days,
-        )
-        memo = self._followed(reader, [each.publisher_id for each in seen])
-        count = self.readers.count_up(
-            user_id, len(seen), change, max_follows=max_follows, counted=counted, also=memo
-        )
-        changed = [_changed(each, state=FOLLOWED, ended_at=0, changed_at=now_ms) for each in seen]
-        return self._change(changed, count, now_ms=now_ms, max_follows=max_follows)
+        change, memo = marks.NO_CHANGE, NO_ROW_CHANGE
+        if begun or ended:
+            # Marks without a row do occur: of a tombstone that has expired, or after a restore.
+            reader = counted.reader if counted else self.readers.get(user_id)
+            times = {"now_ms": now_ms, "retention_days": self.retention_days}
+            if begun:
+                over = {new.publisher_id: seen.ended_at for seen, new in begun}
+                change = marks.followed(reader, over, **times)
+                memo = self._followed(reader, [*over])
+            else:
+                (new,) = ended
+                left, ended_at = new.publisher_id, new.ended_at
+                change = marks.unfollowed(reader, left, ended_at=ended_at, **times)
+                memo = self._unfollowed(left)
+        room = Counts(max_follows, blocks=MAX_BLOCKS)
+        return self.readers.change(user_id, counts, change, room=room, counted=counted, also=memo)
 
-    def unfollow(self, seen: Follow, *, now_ms: int) -> Follow | None:
-        """End the follow `seen`, leaving a tombstone.
+    def _lists(self, before: Set[Place], after: Set[Place]) -> Iterator[dict[str, Any]]:
+        """The actions by which a relation enters or leaves the lists."""
+        for place in sorted(before - after):
+            yield {"Delete": {"TableName": self.table, "Key": row_key(*place)}}
+        for place in sorted(after - before):
+            yield {"Put": {"TableName": self.table, "Item": row_key(*place)}}
 
-        None if somebody else changed it meanwhile; read it again.
+    def mend(self, seen: Follow, places: Set[Place], *, now_ms: int) -> bool:
+        """Write a relation anew, with its time to live, and make the `places` read those it has.
+
+        False if somebody else changed it meanwhile; read it again.
         """
-        change = marks.unfollowed(
-            self.readers.get(seen.user_id),
-            seen.publisher_id,
-            ended_at=now_ms,
-            now_ms=now_ms,
-            retention_days=self.retention_days,
-        )
-        ended = _changed(seen, state=UNFOLLOWED, ended_at=now_ms, changed_at=now_ms)
-        memo = self._unfollowed(seen.publisher_id)
-        count = self.readers.count_down(seen.user_id, change, memo)
-        changed = self._change([ended], count, now_ms=now_ms)
-        return changed[0] if changed else None
+        new = replace(seen, version=seen.version + 1)
+        actions: list[Any] = [{"Update": self._update(seen, new, now_ms=now_ms)}]
+        return not dynamodb.transact(self.client, [*actions, *self._lists(places, places_of(seen))])
+
+    def _refuse(self, moves: Sequence[Move], max_follows: int) -> None:
+        """Raise if the last user's row has no room, which is why a transaction was refused.
+
+        Otherwise, the user's rate is used up, or the head of the channels that this function knows
+        was too old.
+        """
+        _, new = moves[-1]
+        known = self.readers.get(new.user_id)
+        places = sum(after.has_place - before.has_place for before, after in moves)
+        if places > 0 and known.follows > max_follows - places:
+            raise too_many(new.user_id, max_follows)
+        if new.shuts and known.blocks >= MAX_BLOCKS:
+            raise too_many_blocks(new.user_id)
 
     def mark(self, seen: Follow, *, now_ms: int) -> bool:
         """Make the marks agree with the relation `seen`, as after a restore; change nothing else.
@@ -170,7 +235,7 @@ class FollowsTable:
             "Key": row_key(seen.user_id, seen.publisher_id),
             **expressions(**_as_read(seen.version)),
         }
-        marked = {"Update": self.readers.marked(seen.user_id, change, memo)}
+        marked = {"Update": self.readers.change(seen.user_id, marks=change, also=memo)}
         return not dynamodb.transact(self.client, [{"ConditionCheck": is_the_same}, marked])
 
     def note_channel(self, seen: Follow, *, now_ms: int) -> bool:
@@ -189,22 +254,21 @@ class FollowsTable:
             return self.mark(seen, now_ms=now_ms)
         return True
 
-    def ask_again(self, seen: Follow, *, now_ms: int) -> Follow | None:
-        """Record that the present state was requested again at `seen.asked_at`.
+    def _update_one(self, update: dict[str, Any]) -> bool:
+        """Make one Update, which costs half of what it would in a transaction.
 
-        Then a message that was sent earlier and comes later is known to be late. For the same
-        reason, the unfollow of a publisher never followed leaves a tombstone. None if somebody else
-        changed the relation meanwhile; read it again.
+        So it is where the present state is requested again: then a message that was sent earlier
+        and comes later is known to be late. For the same reason, the unfollow of a publisher never
+        followed leaves a tombstone.
         """
-        noted = _changed(seen)
         try:
-            self.client.update_item(**self._update(noted, now_ms))
+            self.client.update_item(**update)
         except (
             self.client.exceptions.ConditionalCheckFailedException,
             self.client.exceptions.TransactionConflictException,
         ):
-            return None
-        return noted
+            return False
+        return True
 
     def _followed(self, reader: Reader, publisher_ids: Sequence[str]) -> RowChange:
         if self.heads is None:
@@ -223,44 +287,42 @@ class FollowsTable:
 
         return following.unfollowed(publisher_id)
 
-    def _change(
-        self, changed: list[Follow], count: dict[str, Any], *, now_ms: int, max_follows: int = 0
-    ) -> list[Follow] | None:
-        updates = [*(self._update(each, now_ms) for each in changed), count]
-        reasons = dynamodb.transact(self.client, [{"Update": update} for update in updates])
-        # If a row changed meanwhile, the user may follow that publisher already: read it again.
-        is_full = reasons[-1:] == ["ConditionalCheckFailed"] and set(reasons[:-1]) == {"None"}
-        if is_full and self.heads:
-            # Otherwise, the head of the channels that this function knows was too old.
-            known = self.readers.get(changed[0].user_id)
-            is_full = known.follows > max_follows - len(changed)
-        if is_full:
-            raise too_many(changed[0].user_id, max_follows)
-        return None if reasons else changed
-
-    def _update(self, follow: Follow, now_ms: int) -> dict[str, Any]:
-        """The Update that writes a follow over its last version; only a tombstone expires."""
+    def _update(self, seen: Follow, new: Follow, *, now_ms: int) -> dict[str, Any]:
+        """The Update that writes a relation over its last version; only a tombstone expires."""
         sets = {
-            "state": text(follow.state),
-            "version": number(follow.version),
-            "asked_at": number(follow.asked_at),
-            "changed_at": number(follow.changed_at),
+            "state": text(new.state),
+            "version": number(new.version),
+            "asked_at": number(new.asked_at),
+            "changed_at": number(new.changed_at),
         }
-        if follow.is_active:
-            sets["followed_at"] = text(follow.followed_at)
-        else:
+        if new.is_active:
+            sets["followed_at"] = text(new.followed_at)
+        if new.requested_at:
+            sets["requested_at"] = text(new.requested_at)
+        for name in (
+            "ended_at",
+            "left_at",
+            "approved_at",
+            "block_asked_at",
+            "privacy",
+            "shut",
+            "shuts",
+        ):
+            if value := int(getattr(new, name)):
+                sets[name] = number(value)
+        if new.expires:
             sets[EXPIRES_AT] = number(now_ms // 1000 + self.tombstone_seconds)
-            if follow.ended_at:
-                sets["ended_at"] = number(follow.ended_at)
-        seen = follow.version - 1
+        gone = [] if new.expires else [EXPIRES_AT]
+        gone += ["ended_at"] if new.is_active else []
+        gone += [
+            name
+            for name in ("requested_at", "shut", "shuts")
+            if getattr(seen, name) and not getattr(new, name)
+        ]
         return {
             "TableName": self.table,
-            "Key": row_key(follow.user_id, follow.publisher_id),
-            **expressions(
-                sets=sets,
-                removes=[EXPIRES_AT, "ended_at"] if follow.is_active else [],
-                **_as_read(seen),
-            ),
+            "Key": row_key(new.user_id, new.publisher_id),
+            **expressions(sets=sets, removes=gone, **_as_read(seen.version)),
         }
 
     def rows(self, pairs: Collection[tuple[str, str]]) -> list[Follow]:
@@ -295,17 +357,44 @@ class FollowsTable:
 
     def page(self, user_id: str, *, after: str | None, limit: int) -> tuple[list[Follow], bool]:
         """Rows of one user in order of publisher, tombstones too, and whether more follow."""
+        items, more = self._page(user_id, after, limit)
+        return [follow_of(item) for item in items], more
+
+    def rows_of(self, user_id: str) -> Iterator[Follow]:
+        """All rows of one user, likewise."""
+        after, more = None, True
+        while more:
+            rows, more = self.page(user_id, after=after, limit=PAGE)
+            yield from rows
+            after = rows[-1].publisher_id if rows else None
+
+    def requests(
+        self, publisher_id: str, *, after: str | None, limit: int
+    ) -> tuple[list[str], bool]:
+        """The newest requests to follow a publisher, as `<requested_at>#<user_id>`, likewise."""
+        items, more = self._page(f"{publisher_id}{REQUESTS}", after, limit, is_ascending=False)
+        return [get_text(item, "publisher_id") for item in items], more
+
+    def blocks(self, user_id: str, *, after: str | None, limit: int) -> tuple[list[str], bool]:
+        """Whom a user blocks, in order of id, likewise."""
+        items, more = self._page(f"{user_id}{BLOCKS}", after, limit)
+        return [get_text(item, "publisher_id") for item in items], more
+
+    def _page(
+        self, partition: str, after: str | None, limit: int, *, is_ascending: bool = True
+    ) -> tuple[list[Item], bool]:
         request: dict[str, Any] = {
             "TableName": self.table,
             "KeyConditionExpression": "user_id = :user",
-            "ExpressionAttributeValues": {":user": text(user_id)},
+            "ExpressionAttributeValues": {":user": text(partition)},
             "ConsistentRead": True,
+            "ScanIndexForward": is_ascending,
             "Limit": limit,
         }
         if after is not None:
-            request["ExclusiveStartKey"] = row_key(user_id, after)
+            request["ExclusiveStartKey"] = row_key(partition, after)
         answer = self.client.query(**request)
-        return [follow_of(item) for item in answer["Items"]], "LastEvaluatedKey" in answer
+        return list(answer["Items"]), "LastEvaluatedKey" in answer
 
 
 def _as_read(version: int) -> dict[str, Any]:
@@ -319,8 +408,25 @@ def row_key(user_id: str, publisher_id: str) -> dict[str, dict[str, str]]:
     return {"user_id": text(user_id), "publisher_id": text(publisher_id)}
 
 
-def _changed(seen: Follow, **changes: Any) -> Follow:
-    return replace(seen, version=seen.version + 1, **changes)
+def places_of(row: Follow) -> frozenset[Place]:
+    """Where a relation is in lists: of its publisher's requests, and of its user's blocks."""
+    request = f"{row.publisher_id}{REQUESTS}", f"{row.requested_at}{_SEPARATOR}{row.user_id}"
+    block = f"{row.user_id}{BLOCKS}", row.publisher_id
+    has = (request, row.is_listed), (block, row.shuts)
+    return frozenset(place for place, is_there in has if is_there)
+
+
+def is_of_list(item: Item) -> bool:
+    """Whether an item of the table is of a list, and so no relation."""
+    return _SEPARATOR in get_text(item, "user_id")
+
+
+def _changed(seen: Follow, target: Follow, *, now_ms: int) -> Follow:
+    """The target as it is written over the relation seen."""
+    if target.state == seen.state:
+        return replace(target, version=seen.version + 1)
+    over = 0 if target.is_active else now_ms if seen.is_active else seen.ended_at
+    return replace(target, version=seen.version + 1, changed_at=now_ms, ended_at=over)
 
 
 def too_many(user_id: str, max_follows: int) -> TooManyFollows:
@@ -328,5 +434,13 @@ def too_many(user_id: str, max_follows: int) -> TooManyFollows:
     return TooManyFollows(
         f"{who} may follow at most {max_follows:,} publishers and would then follow more; "
         "unfollow one, then follow again.",
+        quoted=who,
+    )
+
+
+def too_many_blocks(user_id: str) -> TooManyBlocks:
+    who = f"'{user_id}'"
+    return TooManyBlocks(
+        f"{who} blocks {MAX_BLOCKS:,} users, as many as one may; unblock one, then block again.",
         quoted=who,
     )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +16,16 @@ if TYPE_CHECKING:
     from fanfold.settings import Settings
 
 DAY_MS = 24 * 60 * 60 * 1000
+USER, PUBLISHER, POST = "user", "publisher", "post"
 # Of requests and messages: the kind of line, and what the two ids in it are.
-RELATION, OWN_POST = ("user", "publisher"), ("publisher", "post")
+RELATION, FOLLOWER, OWN_POST = (USER, PUBLISHER), (PUBLISHER, USER), (PUBLISHER, POST)
 _ROUTES = {
     contract.FOLLOW: (lines.FOLLOW, RELATION, "publisher_id"),
     contract.UNFOLLOW: (lines.UNFOLLOW, RELATION, "publisher_id"),
+    contract.APPROVE: (lines.APPROVE, FOLLOWER, "user_id"),
+    contract.REMOVE: (lines.REMOVE, FOLLOWER, "user_id"),
+    contract.BLOCK: (lines.BLOCK, FOLLOWER, "user_id"),
+    contract.UNBLOCK: (lines.UNBLOCK, FOLLOWER, "user_id"),
     contract.MUTE: (lines.MUTE, RELATION, "publisher_id"),
     contract.UNMUTE: (lines.UNMUTE, RELATION, "publisher_id"),
     contract.RETRACT_POST: (lines.RETRACT, OWN_POST, "ref_id"),
@@ -29,6 +33,10 @@ _ROUTES = {
 _MESSAGES = {
     contract.FOLLOW_ADDED: (lines.FOLLOW, RELATION, ("user_id", "publisher_id")),
     contract.FOLLOW_REMOVED: (lines.UNFOLLOW, RELATION, ("user_id", "publisher_id")),
+    contract.FOLLOWER_APPROVED: (lines.APPROVE, RELATION, ("user_id", "publisher_id")),
+    contract.FOLLOWER_REMOVED: (lines.REMOVE, RELATION, ("user_id", "publisher_id")),
+    contract.USER_BLOCKED: (lines.BLOCK, RELATION, ("user_id", "publisher_id")),
+    contract.USER_UNBLOCKED: (lines.UNBLOCK, RELATION, ("user_id", "publisher_id")),
     contract.POST_DELETED: (lines.RETRACT, OWN_POST, ("publisher_id", "ref_id")),
 }
 Take = Callable[[Any], Any]
@@ -58,8 +66,8 @@ class History:
                 return take(received)
             kind, roles, fields = _MESSAGES[message.type]
             ids = dict(zip(roles, (getattr(message, each) for each in fields), strict=True))
-            with self._change(kind, ids, received.first_sent_at, is_message=True):
-                return take(received)
+            at = received.first_sent_at
+            return self._change(kind, ids, at, lambda: take(received), is_message=True)
 
         return take_and_write
 
@@ -83,8 +91,7 @@ class History:
         def change(request: Any) -> Any:
             kind, roles, name = _ROUTES[route]
             ids = dict(zip(roles, (request.user_id, request.path_id(name)), strict=True))
-            with self._change(kind, ids, request.received_at):
-                return action(request)
+            return self._change(kind, ids, request.received_at, lambda: action(request))
 
         def publish(request: Any) -> Any:
             answer = action(request)
@@ -101,13 +108,25 @@ class History:
             return change
         return {contract.PUBLISH_POST: publish, contract.READ_TIMELINE: read}.get(route, action)
 
-    @contextmanager
     def _change(
-        self, kind: str, ids: Mapping[str, str], begin: int, *, is_message: bool = False
-    ) -> Iterator[None]:
-        self._write(kind, ids, begin=begin, queue=is_message)
-        yield
-        self._write(kind, ids, begin=begin, end=clock.now_ms(), queue=is_message)
+        self,
+        kind: str,
+        ids: Mapping[str, str],
+        begin: int,
+        make: Callable[[], Any],
+        *,
+        is_message: bool = False,
+    ) -> Any:
+        """Make a change, with a line before it and one after it; a block is of both directions."""
+        is_block = kind == lines.BLOCK
+        pairs = [ids, {USER: ids[PUBLISHER], PUBLISHER: ids[USER]}] if is_block else [ids]
+        for each in pairs:
+            self._write(kind, each, begin=begin, queue=is_message)
+        answer = make()
+        if done := _done(kind, answer):
+            for each in pairs:
+                self._write(done, each, begin=begin, end=clock.now_ms(), queue=is_message)
+        return answer
 
     def _page(self, request: Any, page: Mapping[str, Any]) -> None:
         query, end = request.query, clock.now_ms()
@@ -138,3 +157,17 @@ class History:
     def _write(self, kind: str, ids: Mapping[str, str], /, **members: Any) -> None:
         hashes = {role: lines.hashed(self._stage, each) for role, each in ids.items()}
         self._print_line(lines.write(kind, **hashes, **members))
+
+
+def _done(kind: str, answer: Any) -> str | None:
+    """The kind of the second line, by an answer over HTTP, or by the relation after a message.
+
+    None for a follow or approval that was dropped.
+    """
+    if isinstance(answer, dict):
+        return lines.REQUEST if answer["statusCode"] == contract.FOLLOW.also else kind
+    if kind not in (lines.FOLLOW, lines.APPROVE):
+        return kind
+    if answer is None or (kind == lines.APPROVE and not answer.is_active):
+        return None
+    return lines.REQUEST if answer.is_requested else kind

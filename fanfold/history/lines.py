@@ -4,9 +4,11 @@ A line is a JSON object. `user`, `publisher` and `post` are hashes. `begin` and 
 milliseconds: API Gateway received the request at `begin`, or SQS first took the message; the
 function had its answer at `end`. Other times are epoch milliseconds, too.
 
-* `follow`, `unfollow`, `mute`, `unmute`: `user` and `publisher`. `retract`: `publisher` and `post`.
-  Each is written twice: before the change without `end`, and with it once it was accepted. So a
-  function that dies in between is known to have begun.
+* `follow`, `unfollow`, `mute`, `unmute`, and of the publisher `approve`, `remove`, `block`,
+  `unblock`: `user` and `publisher`. `retract`: `publisher` and `post`. Each is written twice:
+  before the change without `end`, and with it once it was accepted. So a function that dies in
+  between is known to have begun. A block has lines of both directions.
+* `request` comes in place of the second `follow`, if it waits for the publisher.
 * `publish`: `publisher`, `post`, its time `at`. It begins when the post was accepted.
 * `complete`: `post`, and whether it is in a `channel`. By this time, the ledger says so.
 * `page`: `user`, the `posts` shown, newest first, and the `limit`. The page shows all posts between
@@ -27,6 +29,8 @@ VERSION = 1
 # The first member of each line: what tells it from other lines of a log.
 HISTORY = "history"
 FOLLOW, UNFOLLOW, MUTE, UNMUTE = "follow", "unfollow", "mute", "unmute"
+REQUEST, APPROVE, REMOVE = "request", "approve", "remove"
+BLOCK, UNBLOCK = "block", "unblock"
 PUBLISH, RETRACT, COMPLETE, PAGE = "publish", "retract", "complete", "page"
 # 64 bits: among a million ids, two have one hash in 37 million stages.
 HASH_DIGITS = 16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,14 +29,21 @@ class Feeds:
     hydration: Hydration
     retention_days: int
     readers: str
+    # Whether a user may see what was read of a publisher before this call.
+    may_see: Callable[[str, str], bool]
 
     def post(self, user_id: str, ref_id: str) -> dict[str, Any]:
         """One post, read past all caches. Raises `NoPost`, always in the same words."""
         post = self.posts.one(ref_id)
-        if post is None or not self._may_read(user_id, post.publisher_id) or self._is_gone(post):
+        if (
+            post is None
+            or not self._may_read(user_id, post.publisher_id)
+            or self._is_gone(post)
+            or not self.may_see(user_id, post.publisher_id)
+        ):
             raise NoPost(
                 f"There is no post '{ref_id}' that you may read; it was never published, was "
-                "retracted, or has expired, or only its publisher may read it here."
+                "retracted, or has expired, or is not for you to read here."
             )
         return {
             "ref_id": post.ref_id,
@@ -60,7 +68,13 @@ class Feeds:
             partial(self.outbox.newest, publisher_id), partial(self.outbox.oldest, publisher_id)
         )
         show = self.hydration.show if hydrate else ids_alone
-        return answer(source, show, asked, retention_days=self.retention_days)
+        page = answer(source, show, asked, retention_days=self.retention_days)
+        if not self.may_see(user_id, publisher_id):
+            raise FeedClosed(
+                "You may read this feed once its publisher has approved you as a follower; ask to "
+                "follow it."
+            )
+        return page
 
     def _may_read(self, user_id: str, publisher_id: str) -> bool:
         return self.readers == names.USERS or user_id == publisher_id

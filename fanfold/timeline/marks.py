@@ -45,7 +45,9 @@ Marks: TypeAlias = Sequence["bytes | str"]
 class Reader(NamedTuple):
     """One reader's row."""
 
-    follows: int = 0
+    follows: int = 0  # with requests
+    requests: int = 0
+    blocks: int = 0
     hidden: Mapping[int, Marks] = {}  # by the week of the unfollow
     muted: Marks = ()
     verify_until: int = 0  # epoch second until which marks do not tell everything

@@ -1,6 +1,7 @@
 """The readers table: one row for each user as a reader, which every page reads.
 
-`follows` counts the publishers that the user follows. `hidden_<week>` has the marks of the
+`follows` counts the publishers that the user follows or has asked to, `requests` the latter,
+`blocks` the users whom the user blocks. `hidden_<week>` has the marks of the
 publishers unfollowed in that week, `muted` those of muted ones (`marks.py`). `verify_until` is set
 where there were too many unfollows for marks, `marker` is how far the user has read.
 `follows_until_ns` is when the user's own follows so far no longer use up the rate (`rates.py`).
@@ -82,6 +83,17 @@ class RowChange(NamedTuple):
 NO_ROW_CHANGE = RowChange()
 
 
+class Counts(NamedTuple):
+    """Counts of a reader's row: what is added to them, or the most that they may be; 0: nothing."""
+
+    follows: int = 0
+    requests: int = 0
+    blocks: int = 0
+
+
+NO_COUNTS = Counts()
+
+
 @dataclass(frozen=True)
 class Readers:
     client: DynamoDBClient
@@ -97,47 +109,57 @@ class Readers:
         key = {"user_id": text(user_id)}
         return {"TableName": self.table, "Key": key, "ConsistentRead": is_consistent}
 
-    def count_up(
+    def change(
         self,
         user_id: str,
-        publishers: int,
+        counts: Counts = NO_COUNTS,
         marks: Change = NO_CHANGE,
         *,
-        max_follows: int,
+        room: Counts = NO_COUNTS,
         counted: Counted | None = None,
         also: RowChange = NO_ROW_CHANGE,
     ) -> dict[str, Any]:
-        """The Update, for a transaction, that counts new follows of this many publishers.
+        """The Update, for a transaction, that adds to the counts and changes marks.
 
-        Its condition fails if the user would then follow more than `max_follows`, or faster than
-        the rate; or if the condition of `also` does.
+        Its condition fails if a count that rises would then exceed the `room`, or faster than the
+        rate; or if the condition of `also` does.
         """
-        has_room = "(attribute_not_exists(#follows) OR #follows <= :room)"
-        conditions = [has_room, counted.condition if counted else "", also.condition]
-        room = {":room": number(max_follows - publishers)}
-        return self._update(
-            user_id,
-            publishers,
-            marks,
-            also,
-            counted,
-            condition=" AND ".join(filter(None, conditions)),
-            values={**room, **(counted.values if counted else {}), **also.values},
-        )
+        risen = {
+            name: most - more
+            for name, more, most in zip(Counts._fields, counts, room, strict=True)
+            if more > 0 and most
+        }
+        has_room = [f"(attribute_not_exists(#{each}) OR #{each} <= :{each}_room)" for each in risen]
+        conditions = [*has_room, counted.condition if counted else "", also.condition]
+        hidden = {f"{_HIDDEN}{week}": binaries([mark]) for week, mark in marks.adds.items()}
+        shown = {f"{_HIDDEN}{week}": binaries(each) for week, each in marks.deletes.items()}
+        added = {name: number(more) for name, more in counts._asdict().items() if more}
+        until = {"verify_until": number(marks.verify_until)} if marks.verify_until else {}
+        return {
+            "TableName": self.table,
+            "Key": {"user_id": text(user_id)},
+            **expressions(
+                sets={**until, **(counted.sets if counted else {})},
+                adds={**added, **hidden, **(counted.adds if counted else {}), **also.adds},
+                deletes={**shown, **also.deletes},
+                removes=[f"{_HIDDEN}{week}" for week in marks.expired],
+                condition=" AND ".join(filter(None, conditions)),
+                values={
+                    **{f":{name}_room": number(most) for name, most in risen.items()},
+                    **(counted.values if counted else {}),
+                    **also.values,
+                },
+            ),
+        }
 
     def count(self, user_id: str, counted: Counted) -> bool:
         """Count a request that changes no follow; False if the row changed meanwhile: reread it."""
+        return self._updates(self.change(user_id, counted=counted))
+
+    def _updates(self, update: dict[str, Any]) -> bool:
+        """Make one Update; False if the row is not as its condition wants it."""
         try:
-            self.client.update_item(
-                TableName=self.table,
-                Key={"user_id": text(user_id)},
-                **expressions(
-                    sets=counted.sets,
-                    adds=counted.adds,
-                    condition=counted.condition,
-                    values=counted.values,
-                ),
-            )
+            self.client.update_item(**update)
         except (
             self.client.exceptions.ConditionalCheckFailedException,
             self.client.exceptions.TransactionConflictException,
@@ -145,17 +167,19 @@ class Readers:
             return False
         return True
 
-    def count_down(
-        self, user_id: str, marks: Change = NO_CHANGE, also: RowChange = NO_ROW_CHANGE
-    ) -> dict[str, Any]:
-        """The Update, for a transaction, that counts one ended follow."""
-        return self._update(user_id, -1, marks, also)
-
-    def marked(
-        self, user_id: str, marks: Change, also: RowChange = NO_ROW_CHANGE
-    ) -> dict[str, Any]:
-        """The Update, for a transaction, that changes marks alone."""
-        return self._update(user_id, 0, marks, also, condition=also.condition, values=also.values)
+    def correct(self, user_id: str, seen: Counts, right: Counts) -> bool:
+        """Add what the counts are short of; False if they are no more as they were seen."""
+        more = Counts(*(new - old for old, new in zip(seen, right, strict=True)))
+        wrong = [name for name, each in more._asdict().items() if each]
+        conditions = [
+            ("" if getattr(seen, name) else f"attribute_not_exists(#{name}) OR ")
+            + f"#{name} = :{name}_seen"
+            for name in wrong
+        ]
+        values = {f":{name}_seen": number(getattr(seen, name)) for name in wrong}
+        as_seen = " AND ".join(f"({each})" for each in conditions)
+        also = RowChange(condition=as_seen, values=values)
+        return self._updates(self.change(user_id, more, also=also))
 
     def raise_marker(self, user_id: str, marker: str) -> str | None:
         """Move the marker up to a sort key, never down; returns the one that is stored then.
@@ -174,36 +198,13 @@ class Readers:
         invariants.check("marker_kept", kept > marker)
         return kept
 
-    def _update(
-        self,
-        user_id: str,
-        follows: int,
-        marks: Change,
-        also: RowChange,
-        counted: Counted | None = None,
-        **condition: Any,
-    ) -> dict[str, Any]:
-        hidden = {f"{_HIDDEN}{week}": binaries([mark]) for week, mark in marks.adds.items()}
-        shown = {f"{_HIDDEN}{week}": binaries(each) for week, each in marks.deletes.items()}
-        count = {"follows": number(follows)} if follows else {}
-        until = {"verify_until": number(marks.verify_until)} if marks.verify_until else {}
-        return {
-            "TableName": self.table,
-            "Key": {"user_id": text(user_id)},
-            **expressions(
-                sets={**until, **(counted.sets if counted else {})},
-                adds={**count, **hidden, **(counted.adds if counted else {}), **also.adds},
-                deletes={**shown, **also.deletes},
-                removes=[f"{_HIDDEN}{week}" for week in marks.expired],
-                **condition,
-            ),
-        }
-
 
 def reader_of(item: Item) -> Reader:
     """The reader in an item of the table, as either client answers it."""
     return Reader(
         follows=get_number(item, "follows"),
+        requests=get_number(item, "requests"),
+        blocks=get_number(item, "blocks"),
         hidden={
             int(name.removeprefix(_HIDDEN)): value["BS"]
             for name, value in item.items()

@@ -16,6 +16,7 @@ MEANINGS = {
     Finding.OVERLOOKED: "posts in a channel that readers' pages leave out: run `fanfold doctor`",
     Finding.ANOTHERS: "entries whose ref_id is another post's",
     Finding.UNFOLLOWED: "entries shown without a follow: run `fanfold doctor`",
+    Finding.BLOCKED: "follows under a block: run `fanfold doctor`",
     Finding.UNSURE: "young follows without an edge: run `fanfold doctor`",
 }
 

@@ -1,6 +1,6 @@
 """`fanfold cost`: estimate the budget of each lane and the cost of a publish, without a stack."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated
 
@@ -20,7 +20,7 @@ from fanfold.channels.head import MOST
 from fanfold.follows.backfill import POSTS_WHEN_LATE
 from fanfold.settings import MOST_BACKFILL, Settings
 from fanfold_cli.cost.channel import ChannelUse
-from fanfold_cli.cost.follow import FirstFollow, Rush
+from fanfold_cli.cost.follow import APPROVAL, REQUEST, FirstFollow, Rush
 from fanfold_cli.cost.prices import PRICES
 from fanfold_cli.cost.publish import Publish, one_hop_followers
 from fanfold_cli.options import JsonOption
@@ -116,6 +116,8 @@ def cost(
                 **asdict(follow),
                 "follows_per_second": Rush.of(follow, budget.relation).follows_per_second,
             },
+            "request": REQUEST,
+            "approval": APPROVAL,
         }
         if channel_use:
             content["channels"] = asdict(channel_use)
@@ -128,6 +130,7 @@ def cost(
     _print_publishes(publishes)
     _print_notes(_assumptions(transport, memory_mb))
     print_result(f"\n{_in_a_sentence(follow, budget)}")
+    print_result(f"\n{_of_requests()}")
     if channel_use:
         print_result(f"\n{channel_use.title}\n")
         print_result(channel_use.table())
@@ -239,6 +242,19 @@ def _in_a_sentence(follow: FirstFollow, budget: Budget) -> str:
         f"A first follow, with the {follow.posts} posts that it brings: {price}. RELATE keeps up "
         f"with {rush.follows_per_second:,.0f} follows a second, as {bound} allows (an estimate); "
         f"in a longer rush, follows wait and bring {min(follow.posts, POSTS_WHEN_LATE)} posts each."
+    )
+
+
+def _of_requests() -> str:
+    """What private publishers add."""
+
+    def priced(units: Mapping[str, int]) -> str:
+        price = dollars(1e6 * PRICES.dynamodb(**units))
+        return f"{units['writes']} write and {units['reads']} read units, {price} a million"
+
+    return (
+        f"A request to a private publisher: {priced(REQUEST)}. "
+        f"Its approval, without the posts: {priced(APPROVAL)}."
     )
 
 

@@ -183,7 +183,9 @@ def _doctor(
     settings = deployment.run_time_settings()
     stores = deployment.stores(settings)
     heads = seeding.heads(stores)
-    records = Records(stores.follows(heads), stores.edges, stores.publishers, threads)
+    records = Records(
+        stores.follows(heads), stores.edges, stores.publishers, stores.privacies, threads
+    )
     repairer = None
     if repair:
         repairer = Repair(records, seeding.following(deployment, seeding.report_growth))

@@ -4,6 +4,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Annotated
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
@@ -31,7 +32,16 @@ from fanfold_cli.terminal import (
 from fanfold_client.connections import is_loopback
 
 
-def preflight(context: ContextOption = None, as_json: JsonOption = False) -> None:
+def preflight(
+    context: ContextOption = None,
+    roll_back: Annotated[
+        bool,
+        typer.Option(
+            "--roll-back", help="Also check for what a release without private publishers ignores."
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Check whether a deploy would succeed, without changing anything; exit code 1 if not."""
     given = context or []
     contexts.read(given, example="stage=prod")
@@ -44,7 +54,7 @@ def preflight(context: ContextOption = None, as_json: JsonOption = False) -> Non
             wanted = Wanted.by(synthesize(given))
         say("Asking the account and the issuer.")
         with waiting_for("the account and the issuer", is_said=True):
-            found = list(_checks(wanted, ordinary_deploy(given)))
+            found = list(_checks(wanted, ordinary_deploy(given), roll_back=roll_back))
     stops = [name for name, result in found if result.status in STOPS]
     if as_json:
         checked = [{"name": name, **result._asdict()} for name, result in found]
@@ -64,7 +74,9 @@ def ordinary_deploy(context: list[str]) -> str:
     return shlex.join(["npx", "cdk", "deploy", *(word for value in kept for word in ("-c", value))])
 
 
-def _checks(wanted: Wanted, deploy: str) -> Iterator[tuple[str, Result]]:
+def _checks(
+    wanted: Wanted, deploy: str, *, roll_back: bool = False
+) -> Iterator[tuple[str, Result]]:
     if wanted.issuer is not None:
         yield "issuer", check_issuer(wanted.issuer, fetch)
     if (elsewhere := os.environ.get("AWS_ENDPOINT_URL")) and is_loopback(elsewhere):
@@ -83,10 +95,12 @@ def _checks(wanted: Wanted, deploy: str) -> Iterator[tuple[str, Result]]:
         yield "account", fails(f"AWS cannot be asked, so the other checks are left out: {error}")
         return
     yield "account", ok(f"This is account {number}, region {account.region}.")
-    yield from _of_account(wanted, account, deploy)
+    yield from _of_account(wanted, account, deploy, roll_back=roll_back)
 
 
-def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[tuple[str, Result]]:
+def _of_account(
+    wanted: Wanted, account: Account, deploy: str, *, roll_back: bool
+) -> Iterator[tuple[str, Result]]:
     found: FoundStack | None = None
     unread: Exception | None = None
 
@@ -109,6 +123,11 @@ def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[tuple
             return None
         return checks.check_retention(wanted, account.entry_days(wanted.stack))
 
+    def rolled_back() -> Result | None:
+        if not roll_back or (stack := read()) is None or not stack.has_lived:
+            return None
+        return checks.check_roll_back(wanted, account.known_here_alone(wanted.stack))
+
     def alarms() -> Result | None:
         if (stack := read()) is None or stack.alarm_topic is None:
             return None
@@ -127,6 +146,7 @@ def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[tuple
         "stack": stack,
         "warm tables": lambda: checks.check_warmth(wanted, read()),
         "retention": retention,
+        "roll back": rolled_back,
         "alarms": alarms,
         "Slack": slack,
         "concurrency": lambda: checks.check_concurrency(wanted, account.unreserved_concurrency()),

@@ -48,7 +48,8 @@ def seed(
 ) -> None:
     """Load a follow graph from a file; the command can be repeated.
 
-    Follows that users have ended stay ended, unless --again is given. Unlike a follow through the
+    Follows that users have ended stay ended, unless --again is given. Requests and blocks stay as
+    they are; other follows of private publishers count as approved. Unlike a follow through the
     API, it brings no older posts without --backfill.
     """
     if since is not None and not backfill:
@@ -69,14 +70,23 @@ def seed(
             new = seeding.seed(deployment, loaded, again=again, leave=left.append)
         if wanted:
             seeding.order_backfills(deployment, pairs, wanted)
+    kept = [row for row in left if row.is_requested or row.is_blocked]
+    ended = len(left) - len(kept)
     if as_json:
         ordered = {"backfills": len(pairs)} if wanted else {}
-        print_json({"follows": loaded.edges, "new": new, "ended": len(left), **ordered})
+        print_json(
+            {"follows": loaded.edges, "new": new, "ended": ended, "kept": len(kept), **ordered}
+        )
     elif since is None:
         print_result(f"Loaded {counted(loaded.edges - len(left), 'follow')} ({new:,} new).")
-    if left:
+    if kept:
         say(
-            f"Left {counted(len(left), 'follow')} ended: the user has unfollowed. With --again, "
+            f"Left {counted(len(kept), 'follow')} out: a request waits for the publisher's "
+            "approval, or one of both blocks the other. --again does not change that."
+        )
+    if ended:
+        say(
+            f"Left {counted(ended, 'follow')} ended: the user has unfollowed. With --again, "
             "the same command follows again."
         )
     if wanted:

@@ -2,15 +2,22 @@
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 from fanfold.budgets import LaneBudget
 from fanfold_cli.cost.prices import PRICES
 
 # By the API: the rows of follow and reader in a transaction, and the edge.
 WRITES = 5
-# By the API: the follow and the marks, then the follow twice after its change. By RELATE, which
-# reconciles again: the follow twice, and the edge. Levels are cached.
-READS = 7
+# By the API: the follow, whether its publisher is private, and the marks, then the follow twice
+# after its change. By RELATE, which reconciles again: the follow twice, and the edge. Levels are
+# cached.
+READS = 8
+# A request to a private publisher, and its approval: the rows of follow and reader and the list in
+# a transaction; the approval also the edge. Reads are those of a follow, and of the edge, which a
+# request must not have, and of the privacy by RELATE.
+REQUEST: Final = {"writes": 6, "reads": 12}
+APPROVAL: Final = {"writes": 7, "reads": 7}
 # An item of the outbox takes about 160 bytes with ids of 36 characters.
 POSTS_PER_READ = 25
 # A follow sends RELATE two commands: to backfill, and to settle.

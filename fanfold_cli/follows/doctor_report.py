@@ -20,6 +20,14 @@ MEANINGS = {
     Difference.POST_MISSING: "posts delivered by a channel without them: nobody sees them",
     Difference.NOT_IN_HEAD: "publishers whose channel the head has lost: their posts are not shown",
     Difference.HEAD_OUTDATED: "a head of the channels from an earlier time: posts may not be shown",
+    Difference.SHUT_FOLLOWED: "follows under a block: the block counts",
+    Difference.BLOCK: "blocks of which a part is lost: they may not keep users apart",
+    Difference.UNLISTED: "requests that their publisher does not see",
+    Difference.LISTED: "requests that a publisher sees, and that do not wait",
+    Difference.EXPIRES: "requests, blocks or follows that DynamoDB would delete",
+    Difference.PRIVACY_BEHIND: "follows whose publisher's choice was restored: closed",
+    Difference.WAITING: "requests that wait for a public publisher",
+    Difference.PLACES: "users with wrong counts of follows, requests or blocks",
     Difference.UNREACHABLE: "publishers with edges above the level of their row: not delivered to",
     Difference.UNREADABLE: "items that are neither edges nor follows: never repaired",
 }
@@ -29,6 +37,7 @@ NO_FOLLOWS = (
     Difference.POST_MISSING,
     Difference.NOT_IN_HEAD,
     Difference.HEAD_OUTDATED,
+    Difference.PLACES,
     Difference.UNREACHABLE,
     Difference.UNREADABLE,
 )
@@ -86,6 +95,11 @@ def show(report: Report) -> None:
             "as active channels. If one was demoted before, demote it again with `fanfold channels "
             "demote`."
         )
+    print_examples(
+        ("user", "follows, requests, blocks as counted", "as they are"),
+        [(user, *(", ".join(map(str, each)) for each in both)) for user, *both in report.miscounts],
+        report.found[Difference.PLACES],
+    )
     print_examples(
         ("user", "publisher", "what", "follow", "edge at level: version"),
         [_row(snapshot) for snapshot in report.examples],
@@ -165,6 +179,10 @@ def content(report: Report) -> dict[str, Any]:
             for each in report.post_missing
         ],
         "not_in_head": report.not_in_head,
+        "miscounts": [
+            {"user_id": user, "counted": counted._asdict(), "right": right._asdict()}
+            for user, counted, right in report.miscounts
+        ],
         "unreadable": [
             {"table": table.name.lower(), table.partition_key: key[0], str(table.sort_key): key[1]}
             for table, key in report.unreadable

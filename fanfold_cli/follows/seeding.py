@@ -274,7 +274,8 @@ def following(deployment: Deployment, notify: Notify = lambda *_what: None) -> F
     # One attempt, because retries would hide a throttle from `Growing`.
     edges = PatientEdges(deployment.stores(settings, attempts=1).edges, growing)
     table = stores.follows(heads(stores))
-    return Following.of(settings, names.API, table, edges, deployment.client("sqs"))
+    sqs = deployment.client("sqs")
+    return Following.of(settings, names.API, table, edges, stores.privacies, sqs)
 
 
 def heads(stores: Stores) -> KnownHead:

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Event
@@ -15,7 +16,7 @@ from typing import Any
 
 from fanfold import clock, times
 from fanfold.doctor.findings import TAKE_AWAY, Difference, Pair, Snapshot
-from fanfold.errors import BadInput, FanfoldError, TooManyFollows
+from fanfold.errors import BadInput, BlockedByYou, FanfoldError, TooManyFollows
 from fanfold.follows.follow import Following
 from fanfold.ids import is_id
 from fanfold_cli import kept_file
@@ -94,10 +95,13 @@ def _setting(stop: Event) -> Iterator[None]:
 
 def _outcome(following: Following, line: Line) -> str:
     is_follow = line["what"] in TAKE_AWAY
-    ask = following.follow if is_follow else following.unfollow
+    # Whoever followed a private publisher was approved.
+    ask = partial(following.follow, approves=True) if is_follow else following.unfollow
     pair = line["user_id"], line["publisher_id"]
     try:
         after = ask(*pair, asked_at=times.to_ms(line["at"]), by_message=True)
+    except BlockedByYou:
+        return ENDED
     except TooManyFollows:
         return BEYOND
     if is_follow:

@@ -1,11 +1,16 @@
 """Reads what an account has, and changes nothing."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from fanfold import names
+from fanfold.aws.dynamodb import pages
+from fanfold.aws.items import Item, text
+from fanfold.follows.relation import REQUESTED
 from fanfold_cli import aws
 from fanfold_cli.local.template import entry_days
 from fanfold_cli.preflight.checks import FoundStack, FoundTable
@@ -22,6 +27,7 @@ CHATBOT_REGION: Final = "us-east-2"
 # SNS returns these in place of an ARN.
 PENDING: Final = "PendingConfirmation"
 DELETED: Final = "Deleted"
+SAYS: Final = "#name = :value"
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,25 @@ class Account:
         answer = self._client("cloudformation").get_template(StackName=stack)
         return entry_days(answer["TemplateBody"])
 
+    def known_here_alone(self, stack: str) -> Counter[str]:
+        """Rows that a release without private publishers would not heed, counted by two scans."""
+        (described,) = self._client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+        tables = {each["OutputKey"]: each["OutputValue"] for each in described["Outputs"]}
+        found = Counter[str]()
+        for table, condition, name, value in (
+            (names.FOLLOWING, f"attribute_exists(shuts) OR {SAYS}", "state", text(REQUESTED)),
+            (names.PUBLISHERS, SAYS, "private", {"BOOL": True}),
+        ):
+            for page in pages(
+                self._client("dynamodb"),
+                TableName=tables[table.output],
+                FilterExpression=condition,
+                ExpressionAttributeNames={"#name": name},
+                ExpressionAttributeValues={":value": value},
+            ):
+                found.update(map(_kind, page["Items"]))
+        return found
+
     def addresses(self, topic: str) -> dict[str, bool]:
         """The e-mail addresses that a topic has, and whether each has been confirmed."""
         pages = self._client("sns").get_paginator("list_subscriptions_by_topic")
@@ -125,6 +150,12 @@ class Account:
 
     def _client(self, service: str) -> Any:
         return aws.client(service, None, self.region, ATTEMPTS, READ_SECONDS)
+
+
+def _kind(item: Item) -> str:
+    if "private" in item:
+        return "private publisher"
+    return "block" if "shuts" in item else "request"
 
 
 def _each(

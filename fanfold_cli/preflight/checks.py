@@ -271,6 +271,19 @@ def check_retention(wanted: Wanted, deployed: Mapping[str, int]) -> Result:
     return ok("This deploy knows how long entries have lived.")
 
 
+def check_roll_back(wanted: Wanted, found: Mapping[str, int]) -> Result:
+    """Whether a release without private publishers may be deployed over these rows."""
+    kept = [counted(count, kind) for kind, count in sorted(found.items())]
+    kept += ["private_by_default"] if wanted.private_by_default else []
+    if kept:
+        return refuses(
+            f"{wanted.stack} has {_listed(kept)}. A release without them would show private posts "
+            "to everybody, and let blocked users follow; its rows would expire. Roll back to no "
+            "release of before private publishers."
+        )
+    return ok("No request, block or private publisher would be ignored.")
+
+
 def check_alarms(wanted: Wanted, found: FoundStack, confirmed: Mapping[str, bool]) -> Result:
     """Whether the alarms reach their addresses; `confirmed` says it for those of the topic."""
     made = {wanted.emails[each] for each in found.subscriptions if each in wanted.emails}

@@ -1,5 +1,6 @@
 """What a synthesized stack needs in the account, read from its template."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -38,6 +39,7 @@ class Wanted:
     warm_write_units: int | None
     entry_days: Mapping[str, int]  # of the functions, by their logical ids
     requests_per_second: int
+    private_by_default: bool = False
 
     @classmethod
     def by(cls, stack: SynthesizedStack) -> "Wanted":
@@ -74,6 +76,7 @@ class Wanted:
                 stage["Properties"]["DefaultRouteSettings"]["ThrottlingRateLimit"]
                 for stage in of_type(template, "AWS::ApiGatewayV2::Stage").values()
             ),
+            private_by_default='"PRIVATE_BY_DEFAULT": "True"' in json.dumps(template),
         )
 
 

@@ -7,7 +7,7 @@ from fanfold import names, times
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, WRITER_MEMORY_MB, Budget
 from fanfold.channels.head import MOST, Channel, Head
 from fanfold.follows.follower_estimate import Estimate, sample
-from fanfold.follows.followers import COUNT_READS
+from fanfold.follows.publisher.followers import COUNT_READS
 from fanfold_cli.cost.publish import Publish
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment

@@ -186,7 +186,17 @@ class Smoke:
 
     def _follow(self) -> None:
         self.people.want(FOLLOWS, FOLLOWER, self.publisher_id, True)
-        followed = {each["publisher_id"] for each in self.people.api(FOLLOWER).following()}
+        follower, publisher = self.people.api(FOLLOWER), self.people.api(PUBLISHER)
+        # Where publishers are private by default; the follower's id is known only from its request.
+        asked = [
+            each["requested_at"]
+            for each in follower.sent_requests()
+            if each["publisher_id"] == self.publisher_id
+        ]
+        for each in publisher.requests() if asked else ():
+            if each["requested_at"] in asked:
+                publisher.approve(each["user_id"])
+        followed = {each["publisher_id"] for each in follower.following()}
         _expect(self.publisher_id in followed, "the list of follows lacks it")
 
     def _deliver_by_http(self) -> None:

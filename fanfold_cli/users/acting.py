@@ -40,14 +40,19 @@ UserOption = Annotated[
         callback=lambda user: checked_user(user),
     ),
 ]
+_OF_USERS = (
+    "on the local engine the user's name, on AWS mostly the `id` that `fanfold token --json` "
+    "prints."
+)
 PublisherId = Annotated[
     str,
     typer.Argument(
-        metavar="PUBLISHER_ID",
-        help="Id of a publisher: on the local engine the user's name, on AWS mostly the `id` that "
-        "`fanfold token --json` prints.",
-        callback=checked_id,
+        metavar="PUBLISHER_ID", help=f"Id of a publisher: {_OF_USERS}", callback=checked_id
     ),
+]
+UserId = Annotated[
+    str,
+    typer.Argument(metavar="USER_ID", help=f"Id of another user: {_OF_USERS}", callback=checked_id),
 ]
 TextArgument = Annotated[
     str | None, typer.Argument(metavar="TEXT", help='Text of the post, sent as {"text": …}.')

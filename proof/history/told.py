@@ -20,6 +20,8 @@ _START = f'{{"{lines.HISTORY}":'
 _ASKED = ("user", "publisher", "begin")
 _NEEDED = {
     **dict.fromkeys((lines.FOLLOW, lines.UNFOLLOW, lines.MUTE, lines.UNMUTE), _ASKED),
+    **dict.fromkeys((lines.REQUEST, lines.APPROVE, lines.REMOVE), _ASKED),
+    **dict.fromkeys((lines.BLOCK, lines.UNBLOCK), _ASKED),
     lines.RETRACT: ("publisher", "post", "begin"),
     lines.PUBLISH: ("publisher", "post", "at", "begin", "end"),
     lines.COMPLETE: ("post", "begin", "end"),
@@ -30,6 +32,7 @@ _TYPES = {
     **dict.fromkeys(("begin", "end", "at", "from", "to", "limit"), int),
     "posts": list,
 }
+_BEGINS = (lines.FOLLOW, lines.MUTE, lines.APPROVE)
 # The clocks that stamp requests, messages and answers differ by less (docs/api.md).
 SKEW_MS = 1_000
 # By then, a function that has written no answer has ended, and what it wrote has landed.
@@ -79,6 +82,8 @@ class Told:
     pages: list[Page] = field(default_factory=list)
     begin: float = math.inf
     _requests: dict[tuple[Any, ...], Asked] = field(default_factory=dict)
+    # When each request was answered that waits for its publisher.
+    _waiting: dict[tuple[Any, ...], float] = field(default_factory=dict)
 
     def add(self, line: dict[str, Any]) -> None:
         """Add a line, in any order, perhaps twice."""
@@ -95,7 +100,7 @@ class Told:
             self.completed[line["post"]] = min(done, self.completed.get(line["post"], done))
         elif kind == lines.RETRACT:
             self.retracted[line["post"]].append((begin, end))
-        else:
+        elif kind != lines.UNBLOCK:  # nobody follows by it
             self._add_request(line, begin, end)
 
     def _add_page(self, line: dict[str, Any], begin: float, end: float) -> None:
@@ -114,25 +119,48 @@ class Told:
         Once a message was handled, its copies have no effect.
         """
         kind, user, publisher = line["kind"], line["user"], line["publisher"]
-        is_message = bool(line.get("queue"))
+        is_message, waits = bool(line.get("queue")), kind == lines.REQUEST
+        kind = lines.FOLLOW if waits else kind
         key = kind, user, publisher, line["begin"], is_message
         if key not in self._requests:
             asked = Asked(
-                kind in (lines.FOLLOW, lines.MUTE),
+                kind in _BEGINS,
                 begin,
                 math.inf if is_message else begin + SETTLED_MS,
                 is_message=is_message,
                 is_due=False,
                 stamp=line["begin"],
             )
-            among = self.follows if kind in (lines.FOLLOW, lines.UNFOLLOW) else self.mutes
+            among = self.mutes if kind in (lines.MUTE, lines.UNMUTE) else self.follows
             among[user, publisher].append(asked)
             self._requests[key] = asked
         asked = self._requests[key]
-        if "end" in line:
+        if waits:
+            self._waiting[key] = end
+        elif "end" in line:
             asked.ended = min(end, asked.ended) if asked.is_due else end
             asked.is_due = True
             asked.seen_by = asked.ended + MESSAGE_SETTLED_MS if is_message else math.nan
+
+    def settle(self) -> None:
+        """Bound the requests to private publishers, once all lines are read.
+
+        One that waits may become a follow at any time until it is ended. What a publisher ends may
+        be so in spite of a follow that was asked for later, or yield to it, where both overlap.
+        """
+        for key, answered in self._waiting.items():
+            asked = self._requests[key]
+            others = [each for each in self.follows[key[1], key[2]] if not each.follows]
+            ends = [each.ended for each in others if each.is_due and each.begun > answered]
+            asked.ended = asked.ended if asked.is_due else min(ends, default=math.inf)
+        for (kind, user, publisher, stamp, _), asked in self._requests.items():
+            if kind in (lines.REMOVE, lines.BLOCK) and any(
+                each.follows
+                and each.stamp >= stamp - 2 * self.skew_ms
+                and each.begun <= asked.ended
+                for each in self.follows[user, publisher]
+            ):
+                asked.is_import, asked.is_due = True, False
 
 
 def _begun(post: Published) -> float:
@@ -150,6 +178,7 @@ def read(texts: Iterable[tuple[str, str]], *, skew_ms: float = SKEW_MS) -> Told:
                 raise BadLine(f"{name}, {place}: {bad}") from None
             if line is not None:
                 told.add(line)
+    told.settle()
     return told
 
 

@@ -29,10 +29,10 @@ _HEAD = """\
 # Ordered by duration, from a second to half a minute.
 _FANOUT = ("backlog", "status", "plan", "deliver", "ledger", "pacing", "worker_steps", "resume")
 _PIPELINE = ("transports", "status", "expiry", "publish", "pipeline", "sweep")
-_FOLLOWS = ("edges", "following", "follow_stores", "ring", "sharding", "ring_reader")
-_FOLLOW = ("backfill", "cli_seed", "follow_crowds", "follow", "shards", "pipeline")
+_FOLLOWS = ("audience", "edges", "following", "follow_stores", "ring", "sharding", "ring_reader")
+_FOLLOW = ("private", "backfill", "cli_seed", "follow_crowds", "follow", "shards", "pipeline")
 _SWEEP = ("sweep_at_scale", "metrics", "sweep")
-_POSTS = ("expiry", "timeline", "edit", "feed", "publish", "pipeline")
+_POSTS = ("private", "expiry", "timeline", "edit", "feed", "publish", "pipeline")
 _WORKER = ("dead_letters", "metrics", "edit", "follow_crowds", "publish", "follow", "pipeline")
 # The tests for a folder or module: unit tests, then integration tests.
 _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -44,7 +44,7 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/follows": (_FOLLOWS, _FOLLOW),
     "fanfold/follows/backfill": (("backfill_passes", "backfill"), ("backfill",)),
     "fanfold/follows/follower_estimate": (("followers", "plan", "follower_estimate"), ()),
-    "fanfold/follows/followers": (("followers",), ("followers",)),
+    "fanfold/follows/publisher/followers": (("followers",), ("followers",)),
     "fanfold/timeline": (("hydration", "posts", "follow_stores", "paging"), _POSTS),
     "fanfold/timeline/read_marker": ((), ("marker",)),
     "fanfold/timeline/marks": (("marks",), ("marks",)),
@@ -106,11 +106,15 @@ MODULES = (
             "edges_table",
             "follow",
             "follower_estimate",
-            "followers",
             "follows_table",
             "levels",
+            "publisher/access",
+            "publisher/audience",
+            "publisher/followers",
+            "publisher/privacy",
             "publishers_table",
             "relation",
+            "relations",
             "ring_reader",
             "sharding",
         )

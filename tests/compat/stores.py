@@ -16,7 +16,7 @@ from fanfold.errors import FanfoldError, NoPost, RefIdTaken, TooManyFollows, Too
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.row import Fanout
 from fanfold.follows import ring
-from fanfold.follows.relation import UNFOLLOWED, Follow
+from fanfold.follows.relation import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.follows.ring_reader import Read, RingRead
 from fanfold.follows.sharding import WINDOW_SECONDS, raised
 from fanfold.rates import Rate
@@ -28,7 +28,7 @@ from fanfold.timeline.page_reads import Range
 from fanfold.timeline.posts import Post
 from fanfold.timeline.readers import Counted
 from proof.simulation.stage import stores
-from tests.stores import page_of
+from tests.stores import ask_again, page_of, written
 
 NOW = "2026-11-20T18:00:00.123Z"
 LATER = "2026-11-20T18:00:01.456Z"
@@ -344,15 +344,16 @@ def a_level_of_all_publishers_is_set_and_taken_back(client: Any) -> None:
 def follows_change_by_version_with_their_count(client: Any) -> None:
     follows = stores(client).follows()
     unseen = Follow(user_id="ana", publisher_id="pub", state=UNFOLLOWED, version=0, followed_at=NOW)
-    followed = follows.follow(unseen, now_ms=NOW_MS, max_follows=2)
-    follows.follow(unseen, now_ms=NOW_MS, max_follows=2)
+    followed = written(follows, unseen, FOLLOWED, now_ms=NOW_MS, max_follows=2)
+    written(follows, unseen, FOLLOWED, now_ms=NOW_MS, max_follows=2)
     assert followed is not None
     others = [replace(unseen, publisher_id=f"pub-{number}") for number in range(2)]
     for wish in (others, others[:1]):
         with suppress(TooManyFollows):
-            follows.follow_all("ana", wish, now_ms=NOW_MS, max_follows=2)
-    ended = follows.unfollow(followed, now_ms=NOW_MS)
-    follows.unfollow(followed, now_ms=NOW_MS)
+            moves = [(seen, replace(seen, state=FOLLOWED)) for seen in wish]
+            follows.write(moves, now_ms=NOW_MS, max_follows=2)
+    ended = written(follows, followed, UNFOLLOWED, now_ms=NOW_MS)
+    written(follows, followed, UNFOLLOWED, now_ms=NOW_MS)
     assert ended is not None
     for asked_again in (
         ended,
@@ -360,9 +361,9 @@ def follows_change_by_version_with_their_count(client: Any) -> None:
         replace(ended, version=7),
         replace(unseen, publisher_id="new", followed_at=""),
     ):
-        follows.ask_again(replace(asked_again, asked_at=5), now_ms=NOW_MS)
+        ask_again(follows, replace(asked_again, asked_at=5), now_ms=NOW_MS)
     follows.get("ana", "pub")
-    follows.follow(replace(ended, followed_at=LATER), now_ms=NOW_MS, max_follows=2)
+    written(follows, replace(ended, followed_at=LATER), FOLLOWED, now_ms=NOW_MS, max_follows=2)
     follows.get("ana", "pub")
     follows.get("ana", "nobody")
     rows, more = follows.page("ana", after=None, limit=1)
@@ -390,14 +391,14 @@ def follows_of_a_user_are_counted_while_there_is_room(client: Any) -> None:
     rate = Rate.a_day(2)
     wish = Follow(user_id="ana", publisher_id="pub", followed_at=NOW)
     at_rest = Counted(readers.get("ana"), rate, NOW_MS)
-    follows.follow(wish, now_ms=NOW_MS, max_follows=9, counted=at_rest)
+    written(follows, wish, FOLLOWED, now_ms=NOW_MS, max_follows=9, counted=at_rest)
     # By then others were counted.
     other = replace(wish, publisher_id="pub-2")
-    follows.follow(other, now_ms=NOW_MS, max_follows=9, counted=at_rest)
+    written(follows, other, FOLLOWED, now_ms=NOW_MS, max_follows=9, counted=at_rest)
     readers.count("ana", at_rest)
     counted = Counted(readers.get("ana"), rate, NOW_MS)
-    follows.follow(other, now_ms=NOW_MS, max_follows=1, counted=counted)
-    follows.follow(other, now_ms=NOW_MS, max_follows=9, counted=counted)
+    written(follows, other, FOLLOWED, now_ms=NOW_MS, max_follows=1, counted=counted)
+    written(follows, other, FOLLOWED, now_ms=NOW_MS, max_follows=9, counted=counted)
     readers.count("ana", counted)
     for after_ms in (0, rate.interval_ns // 1_000_000, 9 * rate.interval_ns // 1_000_000):
         readers.count("ana", Counted(readers.get("ana"), rate, NOW_MS + after_ms))
@@ -431,22 +432,22 @@ def unfollows_mark_their_publishers_up_to_a_limit(client: Any) -> None:
             "state": {"S": UNFOLLOWED},
         },
     )
-    followed = follows.follow(replace(wish, version=1), now_ms=NOW_MS, max_follows=2)
+    followed = written(follows, replace(wish, version=1), FOLLOWED, now_ms=NOW_MS, max_follows=2)
     assert followed is not None
     readers.get("ana")
-    ended = follows.unfollow(followed, now_ms=NOW_MS)
+    ended = written(follows, followed, UNFOLLOWED, now_ms=NOW_MS)
     assert ended is not None
     readers.get("ana")
     for seen in (ended, followed):
         follows.mark(seen, now_ms=NOW_MS)
-    ended = follows.ask_again(ended, now_ms=NOW_MS)
+    ended = ask_again(follows, ended, now_ms=NOW_MS)
     assert ended is not None
-    followed = follows.follow(ended, now_ms=NOW_MS, max_follows=2)
+    followed = written(follows, ended, FOLLOWED, now_ms=NOW_MS, max_follows=2)
     assert followed is not None
     full = {"BS": [bytes([0, 0, 0, 0, 0, 0, n // 256, n % 256]) for n in range(marks.MAX_HIDDEN)]}
     item = {"user_id": {"S": "ana"}, f"hidden_{marks.week_of(NOW_MS)}": full}
     client.put_item(TableName=names.READERS.name, Item=item)
-    follows.unfollow(followed, now_ms=NOW_MS)
+    written(follows, followed, UNFOLLOWED, now_ms=NOW_MS)
     follows.active_among("ana", ["pub", "nobody"])
 
 

@@ -79,6 +79,8 @@ bodies = st.one_of(
     values,
 )
 
+booleans = st.sampled_from([True, False, None, 1, "true"])
+
 # By a field's name, whatever message or request it is in.
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "version": st.sampled_from([1, 1, 1, 1, 2, 0, True, "1", 1.0, None]),
@@ -92,6 +94,9 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "segment": st.integers(-1, 5) | st.integers(),
     "segments": st.sampled_from([1, 2, 4, 4096, 0, 10**30]),
     "position": st.one_of(st.just(""), st.just("8" * 16), plain),
+    "approved": booleans,
+    "private": booleans,
+    "after": st.one_of(st.just(""), plain, st.just("2026-11-20T18:00:00.123Z#bob")),
     "hops": st.integers(0, 40) | st.integers(),
 }
 # Of each message, the fields that it must have, and those that it may.
@@ -99,17 +104,23 @@ MESSAGES = {
     contract.POST_PUBLISHED: (("publisher_id", "ref_id"), ("published_at", "body")),
     contract.POST_UPDATED: (("publisher_id", "ref_id", "body"), ()),
     contract.POST_DELETED: (("publisher_id", "ref_id"), ()),
-    contract.FOLLOW_ADDED: (("user_id", "publisher_id"), ()),
+    contract.FOLLOW_ADDED: (("user_id", "publisher_id"), ("approved",)),
     contract.FOLLOW_REMOVED: (("user_id", "publisher_id"), ()),
+    contract.FOLLOWER_APPROVED: (("user_id", "publisher_id"), ()),
+    contract.FOLLOWER_REMOVED: (("user_id", "publisher_id"), ()),
+    contract.USER_BLOCKED: (("user_id", "publisher_id"), ()),
+    contract.USER_UNBLOCKED: (("user_id", "publisher_id"), ()),
     contract.FANOUT_PLAN: (("fanout_id",), ()),
     contract.SEGMENT_DELIVER: (("fanout_id", "segment", "segments", "position", "hops"), ()),
     contract.RELATION_BACKFILL: (("user_id", "publisher_id"), ()),
     contract.RELATION_SETTLE: (("user_id", "publisher_id"), ()),
+    contract.RELATION_OPEN: (("publisher_id", "after"), ()),
 }
 REQUESTS = {
     contract.PUBLISH_POST: ((), ("published_at", "body")),
     contract.EDIT_POST: (("body",), ()),
     contract.MOVE_MARKER: (("published_at", "ref_id"), ()),
+    contract.CHOOSE_PRIVACY: (("private",), ()),
 }
 
 
@@ -189,6 +200,7 @@ cursors = st.one_of(
 _PARAMETERS: dict[str, st.SearchStrategy[str]] = {
     "limit": st.sampled_from(["1", "3", "100", "0", "101", "-1", "1e1", "\u0663", ""]) | plain,
     "hydrate": st.sampled_from(["true", "false", "True", ""]),
+    "state": st.sampled_from(["followed", "requested", "unfollowed", ""]),
     "cursor": cursors,
     "before": cursors,
     "after": cursors,
@@ -207,7 +219,7 @@ _SOUND: dict[str, st.SearchStrategy[str]] = {
     "from": st.sampled_from(["2001-01-01", "2026-11-20T17:59:59Z", "2026-11-20T18:00:01.001Z"]),
     "to": st.sampled_from(["2026-11-20T18:00:02Z", "2027-01-01", "9999-12-31"]),
 }
-_IN_PATHS = {"publisher_id": USERS, "ref_id": (*POSTS, *OWN)}
+_IN_PATHS = {"publisher_id": USERS, "user_id": USERS, "ref_id": (*POSTS, *OWN)}
 
 
 @st.composite
@@ -226,7 +238,7 @@ def http_requests(draw: st.DrawFn, route: Route) -> Json:
         query[draw(st.sampled_from(["user_id", "Limit", "", "before"]) | plain)] = draw(plain)
     path = {
         name: draw(ids if is_odd() else st.sampled_from(_IN_PATHS[name]))
-        for name in ("publisher_id", "ref_id")
+        for name in _IN_PATHS
         if f"{{{name}}}" in route.path
     }
     headers = {}
@@ -259,7 +271,10 @@ TYPES: dict[str, tuple[str, ...]] = {
     names.PUBLISH.name: (*contract.EVENTS, contract.FANOUT_PLAN),
     names.EXPRESS.name: (contract.SEGMENT_DELIVER,),
     names.BULK.name: (contract.SEGMENT_DELIVER,),
-    names.RELATION.name: (contract.RELATION_BACKFILL, contract.RELATION_SETTLE),
+    names.RELATION.name: (
+        *(contract.RELATION_BACKFILL, contract.RELATION_SETTLE),
+        contract.RELATION_OPEN,
+    ),
 }
 
 

@@ -19,6 +19,7 @@ from fanfold import contract, cursor
 from fanfold.contract import ROUTES, Route
 from fanfold.cursor import Cursor
 from fanfold.follows import ring
+from fanfold.follows.publisher.privacy import SECONDS
 from fanfold.ids import ref_id_for, sort_key
 from tests import service
 from tests.doors.service import Answer, Doors, Json
@@ -32,6 +33,8 @@ AT = "2026-11-20T17:00:00.123Z"
 LISTS: dict[Route, tuple[str, ...]] = {
     contract.LIST_FOLLOWING: ("cursor",),
     contract.LIST_MUTED: ("cursor",),
+    contract.LIST_REQUESTS: ("cursor",),
+    contract.LIST_BLOCKED: ("cursor",),
     contract.LIST_FOLLOWERS: ("cursor",),
     contract.READ_TIMELINE: ("before", "after"),
     contract.READ_FEED: ("before", "after"),
@@ -66,6 +69,14 @@ def loot(functions: Doors) -> Loot:
         loot.secrets |= {publishes(functions, publisher, "1"), publishes(functions, publisher, "2")}
     for number in range(3):
         publishes(functions, VICTIM, f"{number}")
+    assert functions.http(contract.CHOOSE_PRIVACY, VICTIM, body='{"private":true}').status == 200
+    functions.account.clock.advance(SECONDS + 1)
+    for number in range(4):
+        asks, blocked = f"secret-asks-{number}", f"secret-blocked-{number}"
+        path = {"publisher_id": VICTIM}
+        assert functions.http(contract.FOLLOW, asks, path=path).status == 202
+        assert functions.http(contract.BLOCK, VICTIM, path={"user_id": blocked}).status == 204
+        loot.secrets |= {asks, blocked}
     functions.settle()
     marker = json.dumps({"published_at": AT, "ref_id": "marked"})
     assert functions.http(contract.MOVE_MARKER, VICTIM, body=marker).status == 200
@@ -275,7 +286,9 @@ def test_no_parameter_and_no_field_names_another_user(doors: Doors, loot: Loot, 
 def test_what_is_another_users_is_neither_changed_nor_watched(doors: Doors, loot: Loot) -> None:
     """By its id, which readers know: edit, retract and watch are of one's own posts alone."""
     before = doors.account.dump(), doors.account.queued()
-    for ref_id in loot.secrets - {*PUBLISHERS} | {ref_id_for(VICTIM, "0")}:
+    for ref_id in {each for each in loot.secrets if not each.startswith("secret")} | {
+        ref_id_for(VICTIM, "0")
+    }:
         for route in (contract.EDIT_POST, contract.RETRACT_POST, contract.SHOW_DELIVERY):
             answer = doors.http(route, MALLORY, path={"ref_id": ref_id}, body='{"body":{}}')
             assert (answer.status, answer.slug) == (404, "no-post")

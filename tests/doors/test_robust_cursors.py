@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from fanfold import cursor
 from fanfold.errors import BadInput
-from fanfold.follows.followers import _is_place
+from fanfold.follows.publisher.audience import is_place
+from fanfold.follows.publisher.followers import _is_place
 from fanfold.ids import is_id, is_sort_key
 from fanfold.times import is_text
 from tests.doors.cases import every, few_or_many
 from tests.doors.strategies import cursors, texts
 
 # What each list takes for a position.
-POSITIONS = (is_id, _is_place, is_sort_key, is_text)
+POSITIONS = (is_id, _is_place, is_place, is_sort_key, is_text)
 
 
 @few_or_many

@@ -35,10 +35,17 @@ def doors(bound: Doors) -> Doors:
 
 def message(kind: str, actor: str, ref_id: str = "post-1") -> str:
     """A message of each type, whose publisher (user, of a follow) is this one."""
-    who = {"user_id": actor} if kind.startswith("follow") else {"ref_id": ref_id}
-    publisher = "ada" if kind.startswith("follow") else actor
-    body: dict[str, Any] = {"body": {}} if kind == contract.POST_UPDATED else {}
-    return json.dumps({"version": 1, "type": kind, "publisher_id": publisher, **who, **body})
+    content: dict[str, Any] = {"version": 1, "type": kind, "publisher_id": actor}
+    if kind in (contract.FOLLOW_ADDED, contract.FOLLOW_REMOVED):
+        content |= {"user_id": actor, "publisher_id": "ada"}
+    else:
+        content |= {"ref_id": ref_id} if kind.startswith("post") else {"user_id": "news-2"}
+    return json.dumps({**content, **({"body": {}} if kind == contract.POST_UPDATED else {})})
+
+
+def follow(user: str, publisher: str, **more: Any) -> str:
+    ids = {"user_id": user, "publisher_id": publisher}
+    return json.dumps({"version": 1, "type": contract.FOLLOW_ADDED, **ids, **more})
 
 
 def sent(doors: Doors, body: str, sender: str, **more: Any) -> list[str]:
@@ -61,8 +68,21 @@ def test_a_sender_acts_for_its_own_and_any_other_event_is_a_dead_letter_that_say
     doors.reset()
     if kind == contract.POST_UPDATED:
         assert not sent(doors, message(contract.POST_PUBLISHED, "news-1"), NEWS)
+    if kind == contract.FOLLOWER_APPROVED:
+        assert not sent(doors, follow("news-2", "news-1"), NEWS)
+    before = doors.account.dump()
     assert not sent(doors, message(kind, "news-1"), NEWS)
     assert doors.account.dump() != before
+
+
+@pytest.mark.parametrize("pair", [("news-1", "ada"), ("ada", "news-1")])
+def test_an_approved_follow_is_of_a_sender_that_acts_for_both(
+    doors: Doors, pair: tuple[str, str]
+) -> None:
+    (reason,) = sent(doors, follow(*pair, approved=True), NEWS)
+    assert reason.startswith(f"Its sender '{NEWS}' may not act for 'ada'")
+    doors.reset()
+    assert not sent(doors, follow("news-2", "news-1", approved=True), NEWS)
 
 
 KEY = "key-1"

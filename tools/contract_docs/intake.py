@@ -15,6 +15,11 @@ _FIELDS: dict[str, Json] = {
     "ref_id": _ID,
     "user_id": _ID,
     "published_at": {"format": "date-time", "type": "string"},
+    "private": {"type": "boolean"},
+    "approved": {
+        "description": "Whether the publisher approves it, too: so it is no request.",
+        "type": "boolean",
+    },
     "body": {
         "additionalProperties": True,
         "description": (

@@ -7,7 +7,8 @@ from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES
 from fanfold.aws.retries import STEP
 from fanfold.channels import head, known_head, union
 from fanfold.fanout.segment_size import MAX_SEGMENTS, SEGMENT_FOLLOWERS
-from fanfold.follows import backfill, follow, follower_estimate, followers, follows_table
+from fanfold.follows import backfill, follow, follower_estimate, follows_table
+from fanfold.follows.publisher import followers, privacy
 from fanfold.messages import MAX_FIRST_SENT_MS
 from fanfold.settings import HIGHEST_LEVEL, MOST_BACKFILL, Settings
 from fanfold.timeline import marks, page_reads, post_cache, posts
@@ -58,6 +59,7 @@ On the queue, a message whose id, `body` or `published_at` is refused becomes a 
 | rows read for a page of `GET /v1/following`, tombstones included | {follow.PAGE * follow.MAX_PAGES:,} | the page is short; `next` continues it |
 | reads for a page of a publisher's followers | {followers.PAGE_READS}, plus those started together with the last one | the page is short or empty; `next` continues it |
 | the exact number of a publisher's followers | up to {follower_estimate.SAMPLE_EDGES - 1:,} followers, in {followers.COUNT_READS:,} write shards of all levels | an estimate with `exact: false`. Both exact and estimated numbers can be {followers.COUNT_SECONDS} seconds old |
+| time until going private binds everybody | {privacy.ENFORCED_MS // 1000} seconds (`enforced_from`) | until then, some may follow without approval |
 | time until a retraction or an edit shows | {post_cache.CACHE_SECONDS} seconds | until then, a container may show the version that it has read |
 
 ## What is kept
@@ -75,9 +77,10 @@ On the queue, a message whose id, `body` or `published_at` is refused becomes a 
 | --- | --- | --- |
 | publishers that one user mutes | {marks.MAX_MUTED:,} | 409 `too-many-mutes` |
 | recent unfollows kept as marks for one user | {marks.MAX_HIDDEN:,} | further unfollows succeed, but for the retention and {marks.VERIFY_MARGIN_DAYS} day each page reads whether the user follows its publishers |
-| publishers that one user follows | {Settings.max_follows:,} (`-c max_follows=`) | 409 `too-many-follows`; by message, a dead letter that names user and limit |
+| users whom one user blocks | {follows_table.MAX_BLOCKS:,} | 409 `too-many-blocks`; by message, a dead letter |
+| publishers that one user follows or has asked to | {Settings.max_follows:,} (`-c max_follows=`) | 409 `too-many-follows`; by message, a dead letter that names user and limit |
 | posts of one publisher | {Settings.publishes_per_minute} at once, and as many again in each minute (`-c publishes_per_minute=`); edits and retractions do not count | 429 `too-many-requests`, and `Retry-After` says when there is room. A message takes the bulk lane instead |
-| new follows of one user over HTTP | {Settings.follows_per_day:,} at once, and as many again in each day (`-c follows_per_day=`); unfollows of publishers that were never followed count too | the same. An unfollow is never refused, but above the limit it leaves no tombstone if there was no follow. Messages do not count |
+| new follows, requests to follow and blocks of one user over HTTP | {Settings.follows_per_day:,} at once, and as many again in each day (`-c follows_per_day=`); unfollows of publishers that were never followed, and removals of users who never followed, count too | the same. What ends a follow or a request is never refused, but above the limit it leaves no tombstone if there was none. Messages do not count |
 | tombstones of one user over HTTP | about {_TOMBSTONES:,}: the follows of {_days(follows_table.TOMBSTONE_SECONDS + _DAY_SECONDS)}; with a retention of 365 days, {_TOMBSTONES_OF_A_YEAR:,} | nothing: the limit on new follows allows no more |
 | posts that a new follow brings | the {Settings.backfill} newest (`-c backfill=`, at most {MOST_BACKFILL}); {backfill.POSTS_WHEN_LATE} if its command waited more than {backfill.LATE_MS // 1000} s | older posts are in the publisher's feed; all posts in a channel show at once |
 | followers of one publisher | none | a delivery has at most {MAX_SEGMENTS:,} segments; above {MAX_SEGMENTS * SEGMENT_FOLLOWERS:,} followers, segments become larger |

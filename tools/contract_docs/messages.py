@@ -18,8 +18,12 @@ EXAMPLES: dict[str, Json] = {
     contract.POST_PUBLISHED: {**_POST, "published_at": PUBLISHED_AT, "body": BODY},
     contract.POST_UPDATED: {**_POST, "body": BODY},
     contract.POST_DELETED: _POST,
-    contract.FOLLOW_ADDED: _FOLLOW,
+    contract.FOLLOW_ADDED: {**_FOLLOW, "approved": True},
     contract.FOLLOW_REMOVED: _FOLLOW,
+    contract.FOLLOWER_APPROVED: _FOLLOW,
+    contract.FOLLOWER_REMOVED: _FOLLOW,
+    contract.USER_BLOCKED: _FOLLOW,
+    contract.USER_UNBLOCKED: _FOLLOW,
 }
 
 

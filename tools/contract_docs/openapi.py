@@ -11,7 +11,7 @@ from fanfold import answers, contract
 from fanfold.contract import Route
 from fanfold.errors import FanfoldError, TryLater
 from tools.contract_docs.intake import schema_of
-from tools.contract_docs.operations import OPERATIONS, PATH, QUERY, Operation
+from tools.contract_docs.operations import OPERATIONS, PATH, QUERY
 from tools.contract_docs.schemas import components
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def document() -> Json:
     paths: Json = {}
     for route in contract.ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
-    kinds = [each.answer for each in OPERATIONS.values() if each.answer]
+    kinds = [kind for each in OPERATIONS.values() for kind in (each.answer, each.also) if kind]
     requests = [each.request for each in OPERATIONS.values() if each.request]
     schemas = {
         **components(*kinds, answers.Problem, answers.GatewayMessage),
@@ -119,7 +119,12 @@ def _operation(route: Route) -> Json:
             },
         }
     found["responses"] = {
-        str(route.status): _answered(operation),
+        str(route.status): _answered(operation.answer, operation.example),
+        **(
+            {str(route.also): _answered(operation.also, operation.also_example)}
+            if route.also
+            else {}
+        ),
         **{
             str(status): {"$ref": f"#/components/responses/{_name(errors)}"}
             for status, errors in _errors(route).items()
@@ -133,15 +138,12 @@ def _parameter(name: str, place: str, content: Json) -> Json:
     return {"name": name, "in": place, **required, **content}
 
 
-def _answered(operation: Operation) -> Json:
+def _answered(kind: Any, example: Json | None) -> Json:
     found: Json = {"description": "Done.", "headers": {"Cache-Control": CACHE_CONTROL}}
-    if operation.answer:
-        found["description"] = " ".join((operation.answer.__doc__ or "Done.").split())
+    if kind:
+        found["description"] = " ".join((kind.__doc__ or "Done.").split())
         found["content"] = {
-            "application/json": {
-                "schema": _reference(operation.answer.__name__),
-                "example": operation.example,
-            }
+            "application/json": {"schema": _reference(kind.__name__), "example": example}
         }
     return found
 

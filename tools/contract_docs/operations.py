@@ -25,6 +25,17 @@ FOLLOWING_CURSOR = "3YWxpY2UKCg"
 FOLLOWERS_CURSOR = "3NzRmMzJiMmJiOTY2YTQ5MiNib2IKCg"
 
 
+REQUESTS_CURSOR = "3MjAyNi0xMS0yMFQxODowMDowMC4xMjNaI2JvYgoK"
+BLOCKED_CURSOR = "3Ym9iCgo"
+FOLLOWED: Json = {"publisher_id": "alice", "followed_at": ACCEPTED_AT}
+REQUESTED: Json = {"publisher_id": "alice", "state": "requested", "requested_at": ACCEPTED_AT}
+ME: Json = {
+    "private": True,
+    "since": ACCEPTED_AT,
+    "enforced_from": "2026-11-20T18:00:30.456Z",
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Operation:
     """`id` names it in generated clients, so it is frozen too."""
@@ -32,12 +43,20 @@ class Operation:
     id: str
     summary: str
     description: str = ""
-    request: type[_intake.PublishRequest | _intake.EditRequest | _intake.MarkerRequest] | None = (
-        None
-    )
+    request: (
+        type[
+            _intake.PublishRequest
+            | _intake.EditRequest
+            | _intake.MarkerRequest
+            | _intake.PrivacyRequest
+        ]
+        | None
+    ) = None
     request_example: Json | None = None
     answer: Any = None  # a TypedDict, or None where there is no body
     example: Json | None = None
+    also: Any = None  # the answer of the other status
+    also_example: Json | None = None
     headers: tuple[Json, ...] = ()
 
 
@@ -98,7 +117,10 @@ OPERATIONS: dict[contract.Route, Operation] = {
     contract.READ_POST: Operation(
         id="readPost",
         summary="A post",
-        description="Any user may read it, unless the stage shows posts only to their publisher.",
+        description=(
+            "Any user may read it, unless its publisher is private, or the stage shows posts only "
+            "to their publisher."
+        ),
         answer=answers.Post,
         example={
             "ref_id": REF_ID,
@@ -146,20 +168,95 @@ OPERATIONS: dict[contract.Route, Operation] = {
     contract.FOLLOW: Operation(
         id="follow",
         summary="Follow a publisher",
-        description="Every post accepted from now on arrives. A repeated request is 200 too.",
+        description=(
+            "With 200, every post accepted from now on arrives. With 202, the publisher is "
+            "private: posts arrive once it has approved the request. A repeated request is "
+            "answered alike."
+        ),
         answer=answers.Followed,
-        example={"publisher_id": "alice", "followed_at": ACCEPTED_AT},
+        example=FOLLOWED,
+        also=answers.Requested,
+        also_example=REQUESTED,
     ),
-    contract.UNFOLLOW: Operation(id="unfollow", summary="Stop following a publisher"),
+    contract.UNFOLLOW: Operation(
+        id="unfollow", summary="Stop following a publisher, or take back the request to"
+    ),
+    contract.SHOW_FOLLOWING: Operation(
+        id="showFollowing",
+        summary="Whether the user follows a publisher, or has asked to",
+        answer=answers.Related,
+        example={**FOLLOWED, "state": contract.FOLLOWED, "requested_at": PUBLISHED_AT},
+    ),
     contract.LIST_FOLLOWING: Operation(
         id="listFollowing",
-        summary="The publishers that the user follows",
+        summary="The publishers that the user follows, or has asked to",
         answer=answers.FollowingPage,
         example={
-            "following": [{"publisher_id": "alice", "followed_at": ACCEPTED_AT}],
+            "following": [FOLLOWED],
             "count": 51,
             "next": FOLLOWING_CURSOR,
         },
+    ),
+    contract.CHOOSE_PRIVACY: Operation(
+        id="choosePrivacy",
+        summary="Go private, or public",
+        description=(
+            "A private publisher approves each new follower, and only its followers see its posts. "
+            "Going public approves the requests that wait. A repeated request is 200 too."
+        ),
+        request=_intake.PrivacyRequest,
+        request_example={"private": True},
+        answer=answers.Me,
+        example=ME,
+    ),
+    contract.SHOW_PRIVACY: Operation(
+        id="showPrivacy",
+        summary="Whether the user is a private publisher",
+        answer=answers.Me,
+        example=ME,
+    ),
+    contract.LIST_REQUESTS: Operation(
+        id="listRequests",
+        summary="Who asks to follow the user",
+        answer=answers.RequestsPage,
+        example={
+            "requests": [{"user_id": "bob", "requested_at": PUBLISHED_AT}],
+            "next": REQUESTS_CURSOR,
+        },
+    ),
+    contract.APPROVE: Operation(
+        id="approveFollower",
+        summary="Approve a request to follow the user",
+        description="A repeated request is 200 too.",
+        answer=answers.Approved,
+        example={"user_id": "bob", "followed_at": ACCEPTED_AT},
+    ),
+    contract.REMOVE: Operation(
+        id="removeFollower",
+        summary="Deny a request to follow the user, or remove a follower",
+        description=(
+            "The former follower sees no more of the user's posts, but may follow a public "
+            "publisher again. A repeated request is 204 too."
+        ),
+    ),
+    contract.BLOCK: Operation(
+        id="block",
+        summary="Block a user",
+        description=(
+            "Neither follows the other any more. To the blocked user, the other seems a private "
+            "publisher who never answers. A repeated request is 204 too."
+        ),
+    ),
+    contract.UNBLOCK: Operation(
+        id="unblock",
+        summary="Unblock a user",
+        description="Nothing that the block has ended begins again.",
+    ),
+    contract.LIST_BLOCKED: Operation(
+        id="listBlocked",
+        summary="The users whom the user blocks",
+        answer=answers.BlockedPage,
+        example={"blocked": [{"user_id": "bob"}], "next": BLOCKED_CURSOR},
     ),
     contract.MUTE: Operation(
         id="mute",
@@ -218,8 +315,9 @@ OPERATIONS: dict[contract.Route, Operation] = {
         id="readFeed",
         summary="A page of a publisher's own posts, newest first",
         description=(
-            "Any user may read it, unless the stage shows posts only to their publisher. For a "
-            "moment, a new post may be missing, and a retracted one may still be there."
+            "Any user may read it, unless the publisher is private, or the stage shows posts only "
+            "to their publisher. For a moment, a new post may be missing, and a retracted one may "
+            "still be there."
         ),
         answer=answers.FeedPage,
         example=PAGE,
@@ -289,6 +387,14 @@ QUERY: dict[str, Json] = {
         "schema": _TIME,
         "example": "2026-11-20T18:00:00Z",
     },
+    "state": {
+        "description": "Which ones: those that are followed, or requests that wait.",
+        "schema": {
+            "type": "string",
+            "enum": [contract.FOLLOWED, contract.REQUESTED],
+            "default": contract.FOLLOWED,
+        },
+    },
     "hydrate": {
         "description": (
             "With `false`, entries have ids but no `body`, and the posts are not read. So a "
@@ -301,4 +407,5 @@ QUERY: dict[str, Json] = {
 PATH: dict[str, Json] = {
     "ref_id": {"description": "The post's id.", "schema": _ID, "example": REF_ID},
     "publisher_id": {"description": "A user's id.", "schema": _ID, "example": "alice"},
+    "user_id": {"description": "Another user's id.", "schema": _ID, "example": "bob"},
 }

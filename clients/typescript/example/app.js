@@ -12,14 +12,30 @@ const READ_ANEW_MS = 180_000;
 const DEADLINE_MS = 10_000;
 // What a long session holds, once its reader is at the top again.
 const HELD = 500;
+// Requests to follow that are shown at a time.
+const REQUESTS = 20;
+
+const DONE = {
+  follow: "followed",
+  unfollow: "unfollowed",
+  mute: "muted",
+  unmute: "unmuted",
+  block: "blocked",
+  unblock: "unblocked",
+};
 
 const at = (id) => document.getElementById(id);
 const say = (text) => (at("status").textContent = text);
 
-/** Do something, and say in the page's own place what has gone wrong. */
+/** Do what the user asks for, and forget what went wrong before. */
 async function attempt(work) {
+  at("problem").textContent = "";
+  await unasked(work);
+}
+
+/** Do something, and say in the page's own place what has gone wrong. */
+async function unasked(work) {
   try {
-    at("problem").textContent = "";
     await work();
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -129,7 +145,7 @@ async function start(url, token) {
   async function loadOlder() {
     if (isLoading) return;
     isLoading = true;
-    await attempt(async () => {
+    await unasked(async () => {
       for await (const page of timeline.older()) {
         if (page.isFirst) take(page);
         else show(page.entries);
@@ -152,7 +168,7 @@ async function start(url, token) {
     at("connection").textContent = problem ? "The service does not answer; trying again." : "";
     if (problem) return;
     freshen();
-    if (!isCounted) attempt(countUnread); // again after each round, until it is answered
+    if (!isCounted) unasked(countUnread); // again after each round, until it is answered
   }
 
   let polling = new AbortController();
@@ -210,14 +226,61 @@ async function start(url, token) {
     event.preventDefault();
     const publisher = new FormData(event.target).get("publisher").trim();
     const verb = event.submitter.value;
-    const done = { follow: "followed", unfollow: "unfollowed", mute: "muted", unmute: "unmuted" };
     attempt(async () => {
-      await client[verb](publisher);
-      say(`You have ${done[verb]} ${publisher}.`);
+      const answer = await client[verb](publisher);
+      // A private publisher is asked.
+      say(`You have ${answer?.state ? "asked to follow" : DONE[verb]} ${publisher}.`);
       for await (const page of timeline.newer()) take(page);
       await countUnread();
     });
   });
+  /** Who waits for approval, up to a screenful: an app would show more as one scrolls. */
+  async function showAudience() {
+    at("private").checked = (await client.me()).private;
+    const waiting = [];
+    for await (const { user_id } of client.requests()) {
+      if (waiting.push(asking(user_id)) === REQUESTS) break;
+    }
+    at("requests").replaceChildren(...waiting);
+    at("none").hidden = waiting.length > 0;
+  }
+
+  function asking(user_id) {
+    const made = document.createElement("li");
+    const button = (words, verb, done) => {
+      const pressed = document.createElement("button");
+      pressed.type = "button";
+      pressed.textContent = words;
+      pressed.setAttribute("aria-label", `${words} ${user_id}`);
+      pressed.addEventListener("click", () =>
+        attempt(async () => {
+          await client[verb](user_id);
+          say(`${user_id} ${done}.`);
+          await showAudience();
+        }),
+      );
+      return pressed;
+    };
+    made.append(
+      user_id,
+      button("Approve", "approve", "follows you"),
+      button("Deny", "remove", "does not follow you"),
+      button("Block", "block", "is blocked"),
+    );
+    return made;
+  }
+
+  at("audience").addEventListener("toggle", () => at("audience").open && attempt(showAudience));
+  at("private").addEventListener("change", ({ target }) =>
+    attempt(async () => {
+      try {
+        await client.setPrivate(target.checked);
+        say(target.checked ? "Who follows you from now on must ask." : "Everybody may follow you.");
+      } finally {
+        await showAudience();
+      }
+    }),
+  );
   // Nobody looks at a hidden page, so it asks nothing.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return polling.abort();

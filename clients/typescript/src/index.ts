@@ -93,7 +93,11 @@ export class Fanfold {
     return data(this.api.GET("/v1/posts/{ref_id}/delivery", { ...call, ...path({ ref_id }) }));
   }
 
-  follow(publisher_id: string, call: Call = {}): Promise<Schemas["Followed"]> {
+  /** A publisher who approves its followers is asked: the answer then has `state`. */
+  follow(
+    publisher_id: string,
+    call: Call = {},
+  ): Promise<Schemas["Followed"] | Schemas["Requested"]> {
     const init = { ...call, ...path({ publisher_id }) };
     return this.#relate(data(this.api.PUT("/v1/following/{publisher_id}", init)));
   }
@@ -113,14 +117,62 @@ export class Fanfold {
     await this.#relate(this.api.DELETE("/v1/muted/{publisher_id}", init));
   }
 
+  /** The user's follow of this publisher, or the request that waits. */
+  relation(publisher_id: string, call: Call = {}): Promise<Schemas["Related"]> {
+    const init = { ...call, ...path({ publisher_id }) };
+    return data(this.api.GET("/v1/following/{publisher_id}", init), "state");
+  }
+
   following(call: Call = {}): AsyncGenerator<Schemas["Followed"], void, undefined> {
+    return this.#following("followed", call);
+  }
+
+  /** The user's own requests that wait. */
+  sentRequests(call: Call = {}): AsyncGenerator<Schemas["Requested"], void, undefined> {
+    return this.#following("requested", call);
+  }
+
+  me(call: Call = {}): Promise<Schemas["Me"]> {
+    return data(this.api.GET("/v1/me", { ...call }), "private");
+  }
+
+  /** Approve each new follower from now on, or let everybody follow. */
+  setPrivate(isPrivate: boolean, call: Call = {}): Promise<Schemas["Me"]> {
+    return data(this.api.PUT("/v1/me", { ...call, body: { private: isPrivate } }), "private");
+  }
+
+  /** Who asks to follow the user, newest first. */
+  requests(call: Call = {}): AsyncGenerator<Schemas["FollowRequest"], void, undefined> {
     return listed(async (query) => {
-      const page = await data(
-        this.api.GET("/v1/following", { ...call, params: { query } }),
-        "following",
-        "next",
-      );
-      return { items: page.following, next: page.next };
+      const got = this.api.GET("/v1/requests", { ...call, params: { query } });
+      const page = await data(got, "requests", "next");
+      return { items: page.requests, next: page.next };
+    });
+  }
+
+  approve(user_id: string, call: Call = {}): Promise<Schemas["Approved"]> {
+    return data(this.api.PUT("/v1/followers/{user_id}", { ...call, ...path({ user_id }) }));
+  }
+
+  /** Deny a request, or end the user's follow. */
+  async remove(user_id: string, call: Call = {}): Promise<void> {
+    await this.api.DELETE("/v1/followers/{user_id}", { ...call, ...path({ user_id }) });
+  }
+
+  async block(user_id: string, call: Call = {}): Promise<void> {
+    const init = { ...call, ...path({ user_id }) };
+    await this.#relate(this.api.PUT("/v1/blocked/{user_id}", init));
+  }
+
+  async unblock(user_id: string, call: Call = {}): Promise<void> {
+    await this.api.DELETE("/v1/blocked/{user_id}", { ...call, ...path({ user_id }) });
+  }
+
+  blocked(call: Call = {}): AsyncGenerator<Schemas["Blocked"], void, undefined> {
+    return listed(async (query) => {
+      const got = this.api.GET("/v1/blocked", { ...call, params: { query } });
+      const page = await data(got, "blocked", "next");
+      return { items: page.blocked, next: page.next };
     });
   }
 
@@ -179,6 +231,17 @@ export class Fanfold {
       return data(this.api.GET("/v1/publishers/{publisher_id}/posts", init), ...PAGE);
     };
     return new Pages(read, range, () => 0);
+  }
+
+  #following<State extends "followed" | "requested">(state: State, call: Call) {
+    return listed(async (query) => {
+      const init = { ...call, params: { query: { ...query, state } } };
+      const page = await data(this.api.GET("/v1/following", init), "following", "next");
+      const items = page.following as (State extends "requested"
+        ? Schemas["Requested"]
+        : Schemas["Followed"])[];
+      return { items, next: page.next };
+    });
   }
 
   /** Also after a failure: its request may have been carried out. */

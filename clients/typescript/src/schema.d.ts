@@ -33,7 +33,7 @@ export interface paths {
         };
         /**
          * A post
-         * @description Any user may read it, unless the stage shows posts only to their publisher.
+         * @description Any user may read it, unless its publisher is private, or the stage shows posts only to their publisher.
          */
         get: operations["readPost"];
         /**
@@ -76,14 +76,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** Whether the user follows a publisher, or has asked to */
+        get: operations["showFollowing"];
         /**
          * Follow a publisher
-         * @description Every post accepted from now on arrives. A repeated request is 200 too.
+         * @description With 200, every post accepted from now on arrives. With 202, the publisher is private: posts arrive once it has approved the request. A repeated request is answered alike.
          */
         put: operations["follow"];
         post?: never;
-        /** Stop following a publisher */
+        /** Stop following a publisher, or take back the request to */
         delete: operations["unfollow"];
         options?: never;
         head?: never;
@@ -97,8 +98,111 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The publishers that the user follows */
+        /** The publishers that the user follows, or has asked to */
         get: operations["listFollowing"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether the user is a private publisher */
+        get: operations["showPrivacy"];
+        /**
+         * Go private, or public
+         * @description A private publisher approves each new follower, and only its followers see its posts. Going public approves the requests that wait. A repeated request is 200 too.
+         */
+        put: operations["choosePrivacy"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/requests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who asks to follow the user */
+        get: operations["listRequests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/followers/{user_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Approve a request to follow the user
+         * @description A repeated request is 200 too.
+         */
+        put: operations["approveFollower"];
+        post?: never;
+        /**
+         * Deny a request to follow the user, or remove a follower
+         * @description The former follower sees no more of the user's posts, but may follow a public publisher again. A repeated request is 204 too.
+         */
+        delete: operations["removeFollower"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/blocked/{user_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Block a user
+         * @description Neither follows the other any more. To the blocked user, the other seems a private publisher who never answers. A repeated request is 204 too.
+         */
+        put: operations["block"];
+        post?: never;
+        /**
+         * Unblock a user
+         * @description Nothing that the block has ended begins again.
+         */
+        delete: operations["unblock"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/blocked": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The users whom the user blocks */
+        get: operations["listBlocked"];
         put?: never;
         post?: never;
         delete?: never;
@@ -212,7 +316,7 @@ export interface paths {
         };
         /**
          * A page of a publisher's own posts, newest first
-         * @description Any user may read it, unless the stage shows posts only to their publisher. For a moment, a new post may be missing, and a retracted one may still be there.
+         * @description Any user may read it, unless the publisher is private, or the stage shows posts only to their publisher. For a moment, a new post may be missing, and a retracted one may still be there.
          */
         get: operations["readFeed"];
         put?: never;
@@ -280,6 +384,24 @@ export interface components {
              * @example 2026-11-20T18:00:00.123Z
              */
             accepted_at: string;
+        };
+        /** @description An approved follower. */
+        Approved: {
+            user_id: string;
+            /**
+             * Format: date-time
+             * @example 2026-11-20T18:00:00.123Z
+             */
+            followed_at: string;
+        };
+        Blocked: {
+            user_id: string;
+        };
+        /** @description Whom the user blocks, in order of id. */
+        BlockedPage: {
+            blocked: components["schemas"]["Blocked"][];
+            /** @description The `cursor` of the page after this one, or null at the end. */
+            next: string | null;
         };
         /** @description The progress of a delivery. `fanfold/fanout/status.py` makes it. */
         Delivery: {
@@ -355,6 +477,15 @@ export interface components {
              */
             partial?: true;
         };
+        FollowRequest: {
+            user_id: string;
+            /**
+             * Format: date-time
+             * @example 2026-11-20T18:00:00.123Z
+             */
+            requested_at: string;
+        };
+        /** @description A follow. */
         Followed: {
             publisher_id: string;
             /**
@@ -378,10 +509,10 @@ export interface components {
             /** @description The `cursor` of the page after this one, or null at the end. Before the end, a page may be short or even empty. */
             next: string | null;
         };
-        /** @description The publishers that the user follows, in order of id. */
+        /** @description The publishers that the user follows, or has asked to, in order of id. */
         FollowingPage: {
-            following: components["schemas"]["Followed"][];
-            /** @description How many the user follows, on all pages. */
+            following: (components["schemas"]["Followed"] | components["schemas"]["Requested"])[];
+            /** @description How many there are, on all pages. */
             count: number;
             /** @description The `cursor` of the page after this one, or null at the end. */
             next: string | null;
@@ -407,6 +538,15 @@ export interface components {
             published_at: string;
             /** Ref Id */
             ref_id: string;
+        };
+        /** @description What the user has chosen as a publisher. */
+        Me: {
+            /** @description Whether the user approves each new follower. */
+            private: boolean;
+            /** @description Null if the user never chose. */
+            since: string | null;
+            /** @description From then on, whoever follows must ask. Null if nobody must. */
+            enforced_from: string | null;
         };
         /** @description The entry up to which the user has read. */
         MovedMarker: {
@@ -442,6 +582,14 @@ export interface components {
                 [key: string]: unknown;
             } | null;
         };
+        /**
+         * PrivacyRequest
+         * @description The body of `PUT /v1/me`: whether the user approves each new follower.
+         */
+        PrivacyRequest: {
+            /** Private */
+            private: boolean;
+        };
         /** @description A problem document (RFC 9457). */
         Problem: {
             /**
@@ -471,6 +619,41 @@ export interface components {
             body?: {
                 [key: string]: unknown;
             } | null;
+        };
+        /** @description A follow, or a request to follow. */
+        Related: {
+            publisher_id: string;
+            /** @enum {string} */
+            state: "followed" | "requested";
+            /**
+             * Format: date-time
+             * @description Absent while it waits.
+             * @example 2026-11-20T18:00:00.123Z
+             */
+            followed_at?: string;
+            /**
+             * Format: date-time
+             * @description Absent if none was needed.
+             * @example 2026-11-20T18:00:00.123Z
+             */
+            requested_at?: string;
+        };
+        /** @description A request to follow a publisher who approves its followers. */
+        Requested: {
+            publisher_id: string;
+            /** @constant */
+            state: "requested";
+            /**
+             * Format: date-time
+             * @example 2026-11-20T18:00:00.123Z
+             */
+            requested_at: string;
+        };
+        /** @description Who asks to follow the user, newest first. */
+        RequestsPage: {
+            requests: components["schemas"]["FollowRequest"][];
+            /** @description The `cursor` of the page after this one, or null at the end. */
+            next: string | null;
         };
         TimelineEntry: {
             ref_id: string;
@@ -734,8 +917,8 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `too-many-follows`: The user follows too many publishers */
-        "too-many-follows": {
+        /** @description `too-many-follows`: The user follows too many publishers; `blocked-by-you`: The user blocks the publisher */
+        "too-many-follows-or-blocked-by-you": {
             headers: {
                 [name: string]: unknown;
             };
@@ -744,6 +927,40 @@ export interface components {
                  * @example {
                  *       "type": "https://fanfold.example/docs/problems.md#too-many-follows",
                  *       "title": "The user follows too many publishers",
+                 *       "status": 409,
+                 *       "detail": "A sentence that says what to do."
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `no-request`: No such request to follow */
+        "no-request": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "https://fanfold.example/docs/problems.md#no-request",
+                 *       "title": "No such request to follow",
+                 *       "status": 404,
+                 *       "detail": "A sentence that says what to do."
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `too-many-blocks`: The user blocks too many users */
+        "too-many-blocks": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "https://fanfold.example/docs/problems.md#too-many-blocks",
+                 *       "title": "The user blocks too many users",
                  *       "status": 409,
                  *       "detail": "A sentence that says what to do."
                  *     }
@@ -785,7 +1002,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `feed-closed`: Only its publisher may read this feed */
+        /** @description `feed-closed`: You may not read this feed */
         "feed-closed": {
             headers: {
                 [name: string]: unknown;
@@ -794,7 +1011,7 @@ export interface components {
                 /**
                  * @example {
                  *       "type": "https://fanfold.example/docs/problems.md#feed-closed",
-                 *       "title": "Only its publisher may read this feed",
+                 *       "title": "You may not read this feed",
                  *       "status": 403,
                  *       "detail": "A sentence that says what to do."
                  *     }
@@ -802,7 +1019,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `followers-closed`: Only its publisher may see these followers */
+        /** @description `followers-closed`: You may not see these followers */
         "followers-closed": {
             headers: {
                 [name: string]: unknown;
@@ -811,7 +1028,7 @@ export interface components {
                 /**
                  * @example {
                  *       "type": "https://fanfold.example/docs/problems.md#followers-closed",
-                 *       "title": "Only its publisher may see these followers",
+                 *       "title": "You may not see these followers",
                  *       "status": 403,
                  *       "detail": "A sentence that says what to do."
                  *     }
@@ -1070,6 +1287,48 @@ export interface operations {
             503: components["responses"]["try-later"];
         };
     };
+    showFollowing: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id.
+                 * @example alice
+                 */
+                publisher_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A follow, or a request to follow. */
+            200: {
+                headers: {
+                    /** @description An answer belongs to one user, and the next one may differ. */
+                    "Cache-Control": "private, no-store";
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "publisher_id": "alice",
+                     *       "followed_at": "2026-11-20T18:00:00.456Z",
+                     *       "state": "followed",
+                     *       "requested_at": "2026-11-20T18:00:00.123Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Related"];
+                };
+            };
+            400: components["responses"]["bad-input"];
+            401: components["responses"]["no-user"];
+            404: components["responses"]["no-request"];
+            429: components["responses"]["too-many-requests"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["try-later"];
+        };
+    };
     follow: {
         parameters: {
             query?: never;
@@ -1085,7 +1344,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
+            /** @description A follow. */
             200: {
                 headers: {
                     /** @description An answer belongs to one user, and the next one may differ. */
@@ -1102,9 +1361,27 @@ export interface operations {
                     "application/json": components["schemas"]["Followed"];
                 };
             };
+            /** @description A request to follow a publisher who approves its followers. */
+            202: {
+                headers: {
+                    /** @description An answer belongs to one user, and the next one may differ. */
+                    "Cache-Control": "private, no-store";
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "publisher_id": "alice",
+                     *       "state": "requested",
+                     *       "requested_at": "2026-11-20T18:00:00.456Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Requested"];
+                };
+            };
             400: components["responses"]["bad-input"];
             401: components["responses"]["no-user"];
-            409: components["responses"]["too-many-follows"];
+            409: components["responses"]["too-many-follows-or-blocked-by-you"];
             429: components["responses"]["too-many-requests"];
             500: components["responses"]["internal"];
             503: components["responses"]["try-later"];
@@ -1148,6 +1425,8 @@ export interface operations {
                 limit?: number;
                 /** @description The `next` of the page before this one, unchanged. */
                 cursor?: string;
+                /** @description Which ones: those that are followed, or requests that wait. */
+                state?: "followed" | "requested";
             };
             header?: never;
             path?: never;
@@ -1155,7 +1434,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The publishers that the user follows, in order of id. */
+            /** @description The publishers that the user follows, or has asked to, in order of id. */
             200: {
                 headers: {
                     /** @description An answer belongs to one user, and the next one may differ. */
@@ -1176,6 +1455,303 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["FollowingPage"];
+                };
+            };
+            400: components["responses"]["bad-input"];
+            401: components["responses"]["no-user"];
+            429: components["responses"]["too-many-requests"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["try-later"];
+        };
+    };
+    showPrivacy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What the user has chosen as a publisher. */
+            200: {
+                headers: {
+                    /** @description An answer belongs to one user, and the next one may differ. */
+                    "Cache-Control": "private, no-store";
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "private": true,
+                     *       "since": "2026-11-20T18:00:00.456Z",
+                     *       "enforced_from": "2026-11-20T18:00:30.456Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Me"];
+                };
+            };
+            400: components["responses"]["bad-input"];
+            401: components["responses"]["no-user"];
+            429: components["responses"]["too-many-requests"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["try-later"];
+        };
+    };
+    choosePrivacy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "private": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["PrivacyRequest"];
+            };
+        };
+        responses: {
+            /** @description What the user has chosen as a publisher. */
+            200: {
+                headers: {
+                    /** @description An answer belongs to one user, and the next one may differ. */
+                    "Cache-Control": "private, no-store";
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "private": true,
+                     *       "since": "2026-11-20T18:00:00.456Z",
+                     *       "enforced_from": "2026-11-20T18:00:30.456Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Me"];
+                };
+            };
+            400: components["responses"]["bad-input"];
+            401: components["responses"]["no-user"];
+            413: components["responses"]["too-large"];
+            429: components["responses"]["too-many-requests"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["try-later"];
+        };
+    };
+    listRequests: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of entries in a page. */
+                limit?: number;
+                /** @description The `next` of the page before this one, unchanged. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Who asks to follow the user, newest first. */
+            200: {
+                headers: {
+                    /** @description An answer belongs to one user, and the next one may differ. */
+                    "Cache-Control": "private, no-store";
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "requests": [
+                     *         {
+                     *           "user_id": "bob",
+                     *           "requested_at": "2026-11-20T18:00:00.123Z"
+                     *         }
+                     *       ],
+                     *       "next": "3MjAyNi0xMS0yMFQxODowMDowMC4xMjNaI2JvYgoK"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RequestsPage"];
+                };
+            };
+            400: components["responses"]["bad-input"];
+            401: components["responses"]["no-user"];
+            429: components["responses"]["too-many-requests"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["try-later"];
+        };
+    };
+    approveFollower: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Another user's id.
+                 * @example bob
+                 */
+                user_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description An approved follower. */
+            200: {
+                headers: {
+                    /** @description An answer belongs to one user, and the next one may differ. */
+                    "Cache-Control": "private, no-store";
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "user_id": "bob",
+                     *       "followed_at": "2026-11-20T18:00:00.456Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Approved"];
+                };
+            };
+            400: components["responses"]["bad-input"];
+            401: components["responses"]["no-user"];
+            404: components["responses"]["no-request"];
+            429: components["responses"]["too-many-requests"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["try-later"];
+        };
+    };
+    removeFollower: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Another user's id.
+                 * @example bob
+                 */
+                user_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            204: {
+                headers: {
+                    /** @description An answer belongs to one user, and the next one may differ. */
+                    "Cache-Control": "private, no-store";
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["bad-input"];
+            401: components["responses"]["no-user"];
+            429: components["responses"]["too-many-requests"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["try-later"];
+        };
+    };
+    block: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Another user's id.
+                 * @example bob
+                 */
+                user_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            204: {
+                headers: {
+                    /** @description An answer belongs to one user, and the next one may differ. */
+                    "Cache-Control": "private, no-store";
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["bad-input"];
+            401: components["responses"]["no-user"];
+            409: components["responses"]["too-many-blocks"];
+            429: components["responses"]["too-many-requests"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["try-later"];
+        };
+    };
+    unblock: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Another user's id.
+                 * @example bob
+                 */
+                user_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            204: {
+                headers: {
+                    /** @description An answer belongs to one user, and the next one may differ. */
+                    "Cache-Control": "private, no-store";
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["bad-input"];
+            401: components["responses"]["no-user"];
+            429: components["responses"]["too-many-requests"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["try-later"];
+        };
+    };
+    listBlocked: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of entries in a page. */
+                limit?: number;
+                /** @description The `next` of the page before this one, unchanged. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Whom the user blocks, in order of id. */
+            200: {
+                headers: {
+                    /** @description An answer belongs to one user, and the next one may differ. */
+                    "Cache-Control": "private, no-store";
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "blocked": [
+                     *         {
+                     *           "user_id": "bob"
+                     *         }
+                     *       ],
+                     *       "next": "3Ym9iCgo"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BlockedPage"];
                 };
             };
             400: components["responses"]["bad-input"];

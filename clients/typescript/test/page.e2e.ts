@@ -132,6 +132,34 @@ test("somebody reads, posts, follows and mutes on a page", async (t) => {
   await has(page, "'publisher_id' is not a valid id");
 });
 
+test("somebody approves and blocks followers on a page", async (t) => {
+  const [asker, troll] = [clientOf("alice"), clientOf("carol")];
+  const carol = names["carol"] as string;
+  const page = await open(t);
+  await page.click("#audience summary");
+  await has(page, "Nobody waits for your approval.");
+  await page.click("#private");
+  await has(page, "Who follows you from now on must ask.");
+  assert.ok("state" in (await asker.follow(bob)) && "state" in (await troll.follow(bob)));
+
+  await page.click("#audience summary");
+  await page.click("#audience summary");
+  await page.locator(`button[aria-label="Approve ${alice}"]`).click();
+  await has(page, `${alice} follows you.`);
+  await page.locator(`button[aria-label="Block ${carol}"]`).click();
+  await has(page, "Nobody waits for your approval.");
+  await eventually(async () => (await asker.relation(bob)).state === "followed");
+  await assert.rejects(troll.feed(bob).older().next(), { kind: "feed-closed" });
+
+  await page.type("#relations input", carol);
+  await page.click("#relations button[value=follow]");
+  await has(page, "unblock first");
+  await page.click("#relations button[value=unblock]");
+  await has(page, `You have unblocked ${carol}.`);
+  await page.click("#private");
+  await has(page, "Everybody may follow you.");
+});
+
 test("a page whose answers get lost publishes once, and goes on", async (t) => {
   const reader = clientOf("bob");
   const page = await open(t);

@@ -158,8 +158,10 @@ test("an answer without the content that is due is a problem", async (t) => {
   const client = clientOf(server);
   await assert.rejects(client.publish({}), is("unknown", 0));
   const lists = [client.following(), client.muted(), client.followers("alice")];
+  const asked = [client.sentRequests(), client.requests(), client.blocked()];
   const pages = [client.timeline().older(), client.feed("alice").newer()];
-  for (const each of [...lists, ...pages]) await assert.rejects(each.next(), is("unknown", 0));
+  for (const each of [...lists, ...asked, ...pages])
+    await assert.rejects(each.next(), is("unknown", 0));
 });
 
 for (const key of ["", "two\nlines", "zwölf", "x".repeat(257)]) {

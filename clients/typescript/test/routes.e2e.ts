@@ -54,6 +54,39 @@ test("a post goes its way: published, delivered, read, edited, retracted", async
   assert.deepEqual(following, []);
 });
 
+test("a private publisher approves, removes and blocks its followers", async () => {
+  const [publisher, user] = [clientOf("grace"), clientOf("frank")];
+  const [grace, frank] = [names["grace"] as string, names["frank"] as string];
+  const all = async <T>(list: AsyncIterable<T>) => {
+    const found: T[] = [];
+    for await (const each of list) found.push(each);
+    return found;
+  };
+  assert.equal((await publisher.setPrivate(true)).private, true);
+  assert.equal((await publisher.me()).private, true);
+  const asked = await user.follow(grace);
+  assert.ok("state" in asked, "a request, not a follow");
+  const { requested_at } = asked;
+  assert.deepEqual(await all(user.sentRequests()), [asked]);
+  assert.deepEqual(await all(publisher.requests()), [{ user_id: frank, requested_at }]);
+  assert.deepEqual(await user.relation(grace), asked);
+
+  const { followed_at } = await publisher.approve(frank);
+  assert.deepEqual(await all(user.following()), [{ publisher_id: grace, followed_at }]);
+  assert.deepEqual(await idsOf(user.feed(grace).older()), []);
+  await publisher.remove(frank);
+  await assert.rejects(user.relation(grace), { kind: "no-request", status: 404 });
+  await assert.rejects(publisher.approve(frank), { kind: "no-request", status: 404 });
+
+  await publisher.block(frank);
+  assert.deepEqual(await all(publisher.blocked()), [{ user_id: frank }]);
+  await assert.rejects(publisher.follow(frank), { kind: "blocked-by-you", status: 409 });
+  assert.ok("state" in (await user.follow(grace)));
+  assert.deepEqual(await all(publisher.requests()), []);
+  await publisher.unblock(frank);
+  assert.equal((await publisher.setPrivate(false)).private, false);
+});
+
 test("what is refused is a problem of the contract, and a forged token one of the gateway", async () => {
   const reader = clientOf("frank");
   await assert.rejects(reader.follow("not an id"), (error) => {

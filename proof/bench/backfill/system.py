@@ -179,6 +179,7 @@ class Follows(System):
         return Following(
             stores(client).follows(),
             Edges(stores(once).edges, growing),
+            stores(client).privacies,
             self.lanes[names.RELATION],
             Settings.max_follows,
             names.API.seconds,

@@ -18,7 +18,7 @@ from fanfold.aws.threads import together
 from fanfold.channels.delivery import ChannelDelivery
 from fanfold.channels.head import MOST, Head, partition_of
 from fanfold.channels.known_head import KnownHead
-from fanfold.follows.relation import Follow
+from fanfold.follows.relation import FOLLOWED, Follow
 from fanfold.settings import Settings
 from fanfold.timeline.entries import Entry, entries_expire_at
 from proof.bench import doors
@@ -196,7 +196,8 @@ class ChannelWorld(System):
             for each in publishers
         ]
         with self.free():
-            self.follows.follow_all(reader, seen, now_ms=now_ms, max_follows=Settings.max_follows)
+            moves = [(each, replace(each, state=FOLLOWED)) for each in seen]
+            self.follows.write(moves, now_ms=now_ms, max_follows=Settings.max_follows)
 
     def spent(self, kind: str) -> dict[str, float]:
         """Units so far, by table or index."""

@@ -132,14 +132,20 @@ def _open_ids(world: World) -> list[str]:
     return sorted(each for each in ids if not is_of_neighbours(each))
 
 
+def note_repair(world: World, begun_ms: float) -> None:
+    """A complete repair that began then has finished."""
+    now_ms, rows = world.clock.now_ms(), world.rows(names.FOLLOWING)
+    world.damage.is_repaired(begun_ms, now_ms, {row["user_id"]["S"] for row in rows})
+    world.history.repaired(begun_ms, now_ms)
+
+
 def examine(world: World, random: Random) -> None:
     """Have the doctor repair everything during follows and deliveries."""
     world.scheduler.sleep(random.uniform(0, 60))
     for _ in range(random.randint(1, 2)):
         begun_ms = world.clock.now_ms()
         if repeat(world, random, repair, times=3):
-            world.damage.is_repaired(begun_ms, world.clock.now_ms())
-            world.history.repaired(begun_ms, world.clock.now_ms())
+            note_repair(world, begun_ms)
 
 
 def load_follows(

@@ -63,8 +63,7 @@ def restore_a_table(world: World, random: Random) -> None:
         world.scheduler.sleep(REMEMBERED_SECONDS)
     begun_ms = world.clock.now_ms()
     if repeat(world, random, on_call.repair, times=PATIENCE):
-        world.damage.is_repaired(begun_ms, world.clock.now_ms())
-        world.history.repaired(begun_ms, world.clock.now_ms())
+        on_call.note_repair(world, begun_ms)
     for lane in PAUSED:
         repeat(world, random, partial(pause.resume, lane=lane), times=PATIENCE)
 
@@ -104,6 +103,7 @@ def _note_follows(undone: _Undone) -> None:
         world.damage.undone.add(pair)
         did, does = (_follows(rows.get(key)) for rows in (undone.now, undone.then))
         world.damage.miscounted[user] += did - does
+        world.damage.miscounted_ms[user] = now_ms
         relation, restored = world.history.relations[pair], Asked(does, now_ms, is_import=True)
         # Messages may take effect again, because later requests are forgotten.
         relation.requests += [
@@ -127,8 +127,10 @@ def _note_counts(undone: _Undone) -> None:
         was, count = (
             get_number(rows.get(key, {}), "follows") for rows in (undone.now, undone.then)
         )
-        undone.world.damage.miscounted[row["user_id"]["S"]] += count - was
-        undone.world.damage.unmarked.add(row["user_id"]["S"])
+        user, damage = row["user_id"]["S"], undone.world.damage
+        damage.miscounted[user] += count - was
+        damage.miscounted_ms[user] = undone.world.clock.now_ms()
+        damage.unmarked.add(user)
 
 
 def _note_levels(undone: _Undone) -> None:

@@ -10,10 +10,19 @@ from fanfold.settings import Settings
 from proof.simulation.checks.evidence import Evidence
 
 # Possible answers of each route, besides failures: clients keep to the contract and follow few. The
-# checks of posts and edits judge whether 404, 409, 410 and 422 had a reason.
+# checks of posts, edits and audiences judge whether 403, 404, 409, 410 and 422 had a reason.
 ANSWERS = {
-    contract.FOLLOW.key: {200, 204},
-    contract.UNFOLLOW.key: {200, 204},
+    contract.FOLLOW.key: {200},
+    contract.UNFOLLOW.key: {204},
+    contract.SHOW_FOLLOWING.key: {200, 404},
+    contract.CHOOSE_PRIVACY.key: {200},
+    contract.SHOW_PRIVACY.key: {200},
+    contract.LIST_REQUESTS.key: {200},
+    contract.APPROVE.key: {200, 404},
+    contract.REMOVE.key: {204},
+    contract.BLOCK.key: {204},
+    contract.UNBLOCK.key: {204},
+    contract.LIST_BLOCKED.key: {200},
     contract.LIST_FOLLOWING.key: {200},
     contract.PUBLISH_POST.key: {202, 410, 422},
     contract.READ_POST.key: {200, 404},
@@ -32,6 +41,9 @@ ANSWERS = {
     contract.COUNT_FOLLOWERS.key: {200, 403},
 }
 
+# And where publishers decide who may follow them.
+OF_AUDIENCES = {contract.FOLLOW.key: {202, 409}, contract.READ_FEED.key: {403}}
+
 # Faults that fail no call.
 HARMLESS = {"duplicated", "skewed"}
 FAULT_OF_OURS = 500
@@ -46,7 +58,8 @@ def nobody_is_refused_without_reason(found: Evidence) -> Iterator[str]:
     faults = found.world.faults.injected.keys()
     for (route, status), times in sorted(found.history.answers.items()):
         is_failure = status >= 500 or status == TooManyRequests.status
-        if not is_failure and status not in ANSWERS[route]:
+        more = OF_AUDIENCES.get(route, set()) if found.world.has_audiences else set()
+        if not is_failure and status not in ANSWERS[route] | more:
             yield f"{route} was answered {status}, {times} times."
         if status == FAULT_OF_OURS and "troubled" not in faults:
             yield f"{route} failed with {status}, {times} times, and nothing was in the way."

@@ -117,5 +117,9 @@ def posts_are_found_by_themselves(found: Evidence) -> Iterator[str]:
             each.answer and each.ended_ms <= read.begun_ms
             for each in history.of("publish", subject=ref_id)
         )
+        # Where publishers decide, another check says who may read it.
+        owners = {each.user for each in history.of("publish", subject=ref_id)}
+        if owners & history.audience.deciding - {read.user}:
+            continue
         if read.post is None and not history.tried_to_retract(ref_id) and any(accepted):
             yield f"{read.user} does not find {ref_id}, which was accepted before."

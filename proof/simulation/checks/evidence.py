@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
 from typing import Any, NamedTuple
@@ -14,14 +14,16 @@ from fanfold.channels import head_table
 from fanfold.channels.head import head_of
 from fanfold.channels.known_head import MOST_SECONDS
 from fanfold.fanout.row import COMPLETE, VOID
+from fanfold.follows.follows_table import is_of_list
 from fanfold.ids import sort_key, split_sort_key
 from proof.model.sqs.messages import Message
-from proof.simulation.clients import climbs, reader_requests, requests
+from proof.simulation.clients import audience_requests, climbs, reader_requests, requests
 from proof.simulation.clients.bodies import content_of
 from proof.simulation.clients.history import Operation, Pair
 from proof.simulation.clients.readers import UnreadAnswer
 from proof.simulation.clients.spans import Span
 from proof.simulation.observed.channels import is_channel
+from proof.simulation.oracle.audience import with_privacy
 from proof.simulation.oracle.follows import Asked, Sighting, contradictions, surely
 from proof.simulation.world.world import World
 
@@ -97,6 +99,9 @@ class Seen:
     shown: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # entries by user
     # By user: the publishers, and since when each is followed.
     following: dict[str, dict[str, str]] = field(default_factory=dict)
+    requested: dict[str, dict[str, str]] = field(default_factory=dict)  # the same of requests
+    requests: dict[str, list[str]] = field(default_factory=dict)  # who asks each publisher
+    blocks: dict[str, list[str]] = field(default_factory=dict)  # whom each user blocks
     status: dict[str, dict[str, Any] | None] = field(default_factory=dict)  # by `ref_id`
     muted: dict[str, set[str]] = field(default_factory=dict)  # publishers by user
     # What is unread by user, the marker, and the sort keys of all entries, without content.
@@ -126,6 +131,9 @@ class Evidence:
             for row in self.channel_entries
         }
         self.head = head_of(world.row(names.PUBLISHERS, head_table.KEY))
+        following = world.rows(names.FOLLOWING)
+        self.pairs = [row for row in following if not is_of_list(row)]
+        self.lists = [row for row in following if is_of_list(row)]
         # Before anybody reads the timelines, which brings rows up to date.
         self.readers = world.rows(names.READERS)
         self.sort_keys: dict[tuple[str, str], list[str]] = {}  # by user and `ref_id`
@@ -172,8 +180,13 @@ class Evidence:
         return ref_id in self.world.channels.complete_ms and ref_id in self.in_channels
 
     def lacks_its_post(self, message: Message) -> bool:
-        """Whether a dead letter is an edit that used all its tries, because its post never came."""
+        """Whether a dead letter is an edit that used all its tries, because its post never came.
+
+        Or an approval whose request did not; the observer checks that each try failed for that.
+        """
         content = content_of(message.body)
+        if content.get("type") == contract.FOLLOWER_APPROVED:
+            return bool(message.dead_letter_source)
         is_edit = content.get("type") == contract.POST_UPDATED
         return is_edit and bool(message.dead_letter_source) and content["ref_id"] not in self.posts
 
@@ -199,10 +212,22 @@ class Evidence:
             for ref_id, (first, *_) in self._operations.items():
                 seen.status[ref_id] = requests.status(world, first.user, ref_id)
             if self.history.edits.by_post:
-                for ref_id in self._operations:
-                    requests.show(world, "reader", ref_id)
+                for ref_id, (first, *_) in self._operations.items():
+                    requests.show(world, self._reader_of(first.user), ref_id)
                 for publisher in self.publishers:
-                    requests.read_feed(world, "reader", publisher, limit=limit)
+                    reader = self._reader_of(publisher)
+                    requests.read_feed(world, reader, publisher, limit=limit)
+            for publisher in sorted(self.history.audience.deciding):
+                audience_requests.ask_privacy(world, publisher)
+                seen.requests[publisher] = audience_requests.requests_of(
+                    world, publisher, limit=limit
+                )
+                for user in ("reader", *self.history.users()):
+                    audience_requests.look(world, user, publisher, limit=limit)
+                    audience_requests.ask_relation(world, user, publisher)
+            if world.has_audiences:
+                for user in sorted({user for user, _ in self.history.relations}):
+                    seen.blocks[user] = audience_requests.blocked_by(world, user, limit=limit)
 
         world.clock.advance(60.0)  # the caches of `timeline` expire
         seen.begun_ms = world.clock.now_ms()
@@ -210,9 +235,15 @@ class Evidence:
         seen.at_ms = world.clock.now_ms()
         return seen
 
+    def _reader_of(self, publisher: str) -> str:
+        """Who surely sees all posts of a publisher."""
+        return publisher if publisher in self.history.audience.deciding else "reader"
+
     def _look_as(self, user: str, seen: Seen, limit: int) -> None:
         """Read what only some users have: mutes, a marker."""
         world, readers = self.world, self.history.readers
+        if world.has_audiences:
+            seen.requested[user] = audience_requests.requested(world, user, limit=limit)
         if readers.has_muted(user):
             seen.muted[user] = reader_requests.muted(world, user, limit=limit)
         if readers.has_marked(user):
@@ -249,11 +280,23 @@ class Evidence:
         """Observations that no order of the users' requests explains."""
         return [
             (pair, what)
-            for pair, relation in self.history.relations.items()
+            for pair in self.history.relations
             for what in contradictions(
-                relation.settled_requests(), self._sightings(*pair), skew_ms=self.skew_ms
+                self.asked(pair, of_reads=False), self._sightings(*pair), skew_ms=self.skew_ms
             )
         ]
+
+    def asked(self, pair: Pair, *, of_reads: bool = True) -> list[Asked]:
+        """What was asked of a relation, as rows and reads see it, or else deliveries, later."""
+        if (relation := self.history.relations.get(pair)) is None:
+            return []
+        requests = relation.settled_requests()
+        if of_reads:
+            requests = [replace(request, seen_by=math.nan) for request in requests]
+        choices = self.history.audience.choices.get(pair[1])
+        if not choices:
+            return requests
+        return with_privacy(requests, choices, skew_ms=self.skew_ms, of_reads=of_reads)
 
     def _sightings(self, user: str, publisher: str) -> list[Sighting]:
         """Observations of a user and a publisher: posts that arrived or did not, and the list."""
@@ -323,8 +366,7 @@ class Evidence:
 
     def is_sure(self, pair: Pair, sighting: Sighting) -> bool:
         """Whether the requests alone contradict a sighting, without the other sightings."""
-        asked = self.history.relations[pair].requests
-        said = surely(asked, sighting.begun, sighting.ended, skew_ms=self.skew_ms)
+        said = surely(self.asked(pair), sighting.begun, sighting.ended, skew_ms=self.skew_ms)
         return said is (not sighting.follows)
 
     def has_changed(self, ref_id: str) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from fanfold import contract, names, times
+from fanfold.aws.items import get_number
 from fanfold.errors import FollowersClosed
 from fanfold.follows.relation import FOLLOWED
 from fanfold.timeline import marks
@@ -17,8 +16,15 @@ from proof.simulation.checks.reading.shown_publishers import follow_requests, is
 from proof.simulation.clients import requests
 from proof.simulation.clients.history import Pair
 from proof.simulation.clients.readers import FOLLOWING
+from proof.simulation.faults.faults import MAX_SKEW_MS
 from proof.simulation.observed.observers import pair_of
-from proof.simulation.oracle.follows import Sighting, contradictions, sightings_of, surely
+from proof.simulation.oracle.follows import (
+    Sighting,
+    Verb,
+    contradictions,
+    sightings_of,
+    surely,
+)
 
 
 def follows_change_as_they_were_asked_to(found: Evidence) -> Iterator[str]:
@@ -26,10 +32,10 @@ def follows_change_as_they_were_asked_to(found: Evidence) -> Iterator[str]:
 
     The requests must explain every change of a row, and each request that is due must take effect.
     """
-    for (user, publisher), relation in found.history.relations.items():
+    for user, publisher in found.history.relations:
         changes = sightings_of(found.world.observer.changes[user, publisher])
         # The row changes while a request is open, even if deliveries see that later.
-        asked = [replace(request, seen_by=math.nan) for request in relation.requests]
+        asked = found.asked((user, publisher))
         for what in contradictions(asked, [*changes], skew_ms=found.skew_ms):
             yield f"{user} at {publisher}: no order of the requests explains: {what}."
 
@@ -50,7 +56,7 @@ def edges_agree_with_the_lists_of_follows(found: Evidence) -> Iterator[str]:
     world, relations = found.world, found.history.relations
     listed = {(user, each) for user, follows in found.seen.following.items() for each in follows}
     rows: dict[Pair, int] = {}
-    for row in world.rows(names.FOLLOWING):
+    for row in found.pairs:
         pair = row["user_id"]["S"], row["publisher_id"]["S"]
         if (row["state"]["S"] == FOLLOWED) is not (pair in listed):
             yield f"The row of {pair} does not agree with the list."
@@ -63,19 +69,35 @@ def edges_agree_with_the_lists_of_follows(found: Evidence) -> Iterator[str]:
         wanted = rows.get(pair, -1) if pair in listed else None
         if edges.get(pair) != wanted and not relations[pair].is_unsettled():
             yield f"{pair} has an edge of version {edges.get(pair)}, in the place of {wanted}."
+    for row in found.world.rows(names.READERS):
+        user = row["user_id"]["S"]
+        waiting = len(found.seen.requested.get(user, ()))
+        # After a restore, they are off by what was undone, until the doctor has counted.
+        damage = found.world.damage
+        off = damage.miscounted[user] if user in damage.miscounted_ms else 0
+        count = len(found.seen.following.get(user, ())) + waiting + off
+        if get_number(row, "follows") != count:
+            yield f"The count of follows of {user} is not {count}."
+        if get_number(row, "requests") != waiting:
+            yield f"The count of requests of {user} is not {waiting}."
+        blocks = len(found.seen.blocks.get(user, ()))
+        if get_number(row, "blocks") != blocks:
+            yield f"The count of blocks of {user} is not {blocks}."
 
 
 def follows_are_counted(found: Evidence) -> Iterator[str]:
     """A list says how many are followed: exactly if calm, else between the sure and the possible.
 
-    The doctor does not correct counts: after a restore, they are off by what was undone.
+    After a restore, it is off by what was undone, until the doctor has counted.
     """
     relations, calm_ms = found.history.relations, found.seen.begun_ms
     for each in found.history.readers.listings:
         if each.name != FOLLOWING:
             continue
-        off, span = found.world.damage.miscounted[each.user], (each.begun_ms, each.ended_ms)
-        least = most = len(each.publishers) + off
+        damage, span = found.world.damage, (each.begun_ms, each.ended_ms)
+        off = damage.miscounted[each.user]
+        is_off = each.user in damage.miscounted_ms
+        least = most = len(each.publishers) + (off if is_off else 0)
         if each.begun_ms < calm_ms:
             pairs = [pair for pair in relations if pair[0] == each.user]
             asked = [follow_requests(found, pair) for pair in pairs]
@@ -91,10 +113,10 @@ def readers_know_the_channels_of_whom_they_follow(found: Evidence) -> Iterator[s
 
     It is complete to no later version than the head's.
     """
-    world, head = found.world, found.head
+    head = found.head
     followed = {
         (row["user_id"]["S"], row["publisher_id"]["S"])
-        for row in world.rows(names.FOLLOWING)
+        for row in found.pairs
         if row["state"]["S"] == FOLLOWED
     }
     for row in found.readers:
@@ -119,12 +141,13 @@ def follows_are_listed_with_their_time(found: Evidence) -> Iterator[str]:
     margin = found.skew_ms + ROUNDING_MS
     for user, lines in found.seen.following.items():
         for publisher, at in lines.items():
-            relation = found.history.relations.get((user, publisher))
-            asked = [each for each in relation.requests if each.follows] if relation else []
+            asked = [each for each in found.asked((user, publisher)) if each.follows]
             at_ms = times.to_ms(at)
             is_told = any(
                 each.is_import
                 or min(each.begun, each.stamp) - margin <= at_ms <= each.ended + margin
+                # RELATE's clock says when it was opened.
+                or (each.verb is Verb.OPEN and each.begun - MAX_SKEW_MS <= at_ms)
                 for each in asked
             )
             if not is_told:
@@ -144,10 +167,11 @@ def publishers_are_told_who_follows_them(found: Evidence) -> Iterator[str]:
         for publisher in sorted({publisher for _, publisher in found.history.relations}):
             told[publisher] = requests.followers(world, publisher)
             path = {"publisher_id": publisher}
-            refused.update(
-                requests.call(world, "reader", route, path=path)[0]
-                for route in (contract.LIST_FOLLOWERS, contract.COUNT_FOLLOWERS)
-            )
+            if not world.has_audiences:  # there, anybody may ask
+                refused.update(
+                    requests.call(world, "reader", route, path=path)[0]
+                    for route in (contract.LIST_FOLLOWERS, contract.COUNT_FOLLOWERS)
+                )
 
     world.run(lambda each: each.start_client("publisher", ask))
     for publisher, (users, count) in told.items():

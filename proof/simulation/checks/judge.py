@@ -20,7 +20,13 @@ from proof.simulation.checks import (
     work,
 )
 from proof.simulation.checks.evidence import Evidence
-from proof.simulation.checks.reading import markers, shown_posts, shown_publishers, upwards
+from proof.simulation.checks.reading import (
+    audiences,
+    markers,
+    shown_posts,
+    shown_publishers,
+    upwards,
+)
 from proof.simulation.world.world import World
 
 Check: TypeAlias = Callable[[Evidence], Iterator[str]]
@@ -56,6 +62,9 @@ CHECKS: tuple[Check, ...] = (
     shown_posts.posts_are_shown_as_they_were_sent,
     shown_publishers.readers_are_shown_whom_they_follow,
     shown_publishers.mutes_are_bounded,
+    audiences.publishers_are_told_what_they_chose,
+    audiences.all_is_shown_to_whom_publishers_let,
+    audiences.lists_agree_with_relations,
     markers.markers_only_move_up,
     markers.what_is_unread_is_counted,
     backfills.a_new_follow_brings_the_newest_posts,

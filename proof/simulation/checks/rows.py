@@ -14,6 +14,7 @@ from fanfold.channels.head import partition_of
 from fanfold.fanout.row import ABANDONED, COMPLETE, ENTRIES_EXPIRE_AT
 from fanfold.follows import ring
 from fanfold.follows.follows_table import TOMBSTONE_SECONDS
+from fanfold.follows.relation import UNFOLLOWED
 from fanfold.ids import split_sort_key
 from fanfold.names import EXPIRES_AT
 from fanfold.settings import Settings
@@ -174,10 +175,7 @@ def edges_lie_where_they_are_read(found: Evidence) -> Iterator[str]:
 def follows_are_kept(found: Evidence) -> Iterator[str]:
     """An answered user has a row: a follow without an expiry, or a tombstone with one."""
     now_ms = found.world.clock.now_ms()
-    rows = {
-        (row["user_id"]["S"], row["publisher_id"]["S"]): row
-        for row in found.world.rows(names.FOLLOWING)
-    }
+    rows = {(row["user_id"]["S"], row["publisher_id"]["S"]): row for row in found.pairs}
     known = {*rows, *found.world.damage.undone}
     for each in found.history.of("follow", "unfollow"):
         is_recent = now_ms - each.ended_ms < TOMBSTONE_SECONDS * 1000
@@ -185,12 +183,12 @@ def follows_are_kept(found: Evidence) -> Iterator[str]:
         if each.is_acknowledged and is_recent and not has_row:
             yield f"{each.user} was answered about {each.subject}, and has no row."
     for (user, publisher), row in rows.items():
-        is_followed = row["state"]["S"] == "followed"
-        if is_followed and EXPIRES_AT in row:
+        is_kept = row["state"]["S"] != UNFOLLOWED or "shut" in row or "shuts" in row
+        if is_kept and EXPIRES_AT in row:
             yield f"The follow of {publisher} by {user} is to expire."
-        if not is_followed and EXPIRES_AT not in row:
+        if not is_kept and EXPIRES_AT not in row:
             yield f"The tombstone of {user} at {publisher} never expires."
-        if not is_followed and EXPIRES_AT in row and not _lasts(found, row, TOMBSTONE_SECONDS):
+        if not is_kept and EXPIRES_AT in row and not _lasts(found, row, TOMBSTONE_SECONDS):
             yield f"The tombstone of {user} at {publisher} ends too early or too late."
         if get_number(row, "asked_at") > now_ms + 1000 * CLOCKS_SECONDS:
             yield f"{user} has asked about {publisher} in the future."

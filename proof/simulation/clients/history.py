@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +17,26 @@ from fanfold import contract, names
 from fanfold.messages import first_sent_at
 from proof.model.sqs.messages import Message
 from proof.model.sqs.queues import DELETED
+from proof.simulation.clients.audience import AudienceHistory
 from proof.simulation.clients.edits import Edits
 from proof.simulation.clients.readers import ReaderHistory
 from proof.simulation.clients.spans import Span
-from proof.simulation.oracle.follows import Asked
+from proof.simulation.oracle.follows import BEGINS, Asked, Verb
 
 if TYPE_CHECKING:
     from proof.simulation.clients.climbs import Climb
 
 Pair = tuple[str, str]  # user, publisher
+# What a message asks for, of its user and publisher, and what that is for these two exchanged.
+VERBS: dict[str, tuple[Verb, Verb | None]] = {
+    contract.FOLLOW_ADDED: (Verb.FOLLOW, None),
+    contract.FOLLOW_REMOVED: (Verb.UNFOLLOW, None),
+    contract.FOLLOWER_APPROVED: (Verb.APPROVE, None),
+    contract.FOLLOWER_REMOVED: (Verb.REMOVE, None),
+    contract.USER_BLOCKED: (Verb.BLOCK, Verb.SHUT_OUT),
+    contract.USER_UNBLOCKED: (Verb.UNBLOCK, Verb.LET_IN),
+}
+IN_MESSAGES = re.compile("|".join(re.escape(f'"{each}"') for each in VERBS))
 # A publisher who never had more followers has small posts: PLAN reads four for its estimate, so it
 # has seen all of them.
 FEW_FOLLOWERS = 3
@@ -91,6 +103,11 @@ class Relation:
     reconciled: list[Span] = field(default_factory=list)  # invocations that finished
     puts: list[PutEdge] = field(default_factory=list)
     _cut_short: list[Asked] = field(default_factory=list)
+
+    @property
+    def has_user(self) -> bool:
+        """Whether a user is in it who tried to follow or unfollow."""
+        return any(each.verb in (*BEGINS, Verb.UNFOLLOW) for each in self.requests)
 
     def ends(self, request: Asked, now_ms: float, work: Span | None) -> None:
         """A request was answered, or a message left its queue.
@@ -220,10 +237,12 @@ class History:
     readers: ReaderHistory = field(default_factory=ReaderHistory)
     backfills: list[BackfillPass] = field(default_factory=list)
     relations: dict[Pair, Relation] = field(default_factory=lambda: defaultdict(Relation))
+    audience: AudienceHistory = field(default_factory=AudienceHistory)
     _by_subject: dict[tuple[str, str], list[Operation]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    _requests: dict[str, tuple[Relation, Asked]] = field(default_factory=dict)  # by message
+    # By message: what it asks for, of one relation or two.
+    _requests: dict[str, list[tuple[Relation, Asked]]] = field(default_factory=dict)
     _orders: dict[str, tuple[Relation, Span]] = field(default_factory=dict)
 
     def add(self, operation: Operation) -> None:
@@ -241,7 +260,7 @@ class History:
 
     def users(self) -> list[str]:
         """All who tried to follow or unfollow."""
-        return sorted({user for user, _ in self.relations})
+        return sorted({user for (user, _), each in self.relations.items() if each.has_user})
 
     def has_few_followers(self, publisher: str) -> bool:
         """Whether all posts of a publisher are small, because few users ever tried to follow."""
@@ -253,10 +272,13 @@ class History:
         return len(list(fans)) <= FEW_FOLLOWERS
 
     def is_never_hidden(self, user: str, publisher: str) -> bool:
-        """Whether a user never muted or unfollowed a publisher."""
+        """Whether a user never muted or unfollowed a publisher, nor waited for its approval."""
         relation = self.relations.get((user, publisher))
-        is_followed = relation is None or all(request.follows for request in relation.requests)
-        return is_followed and not self.readers.mutes.get((user, publisher))
+        is_followed = relation is None or all(
+            request.verb is Verb.FOLLOW for request in relation.requests
+        )
+        is_public = publisher not in self.audience.choices
+        return is_followed and is_public and not self.readers.mutes.get((user, publisher))
 
     def tried_to_retract(self, ref_id: str) -> bool:
         """Whether its publisher may have retracted a post."""
@@ -289,19 +311,17 @@ class History:
         """A message is in a queue."""
         self.edits.sent(queue, message)
         sent_ms = int(message.sent_at * 1000)
-        if queue == names.PUBLISH.name and '"follow.' in message.body:
-            content = json.loads(message.body)
+        is_asked = IN_MESSAGES.search(message.body)
+        if queue == names.PUBLISH.name and is_asked:
             attribute = message.attributes.get(contract.FIRST_SENT_AT, {}).get("StringValue", "")
-            request = Asked(
-                content["type"] == contract.FOLLOW_ADDED,
-                sent_ms,
-                is_message=True,
-                stamp=first_sent_at(attribute, sent_at=sent_ms),
-            )
-            relation = self.relations[content["user_id"], content["publisher_id"]]
-            relation.requests.append(request)
-            self._requests[message.id] = relation, request
-        elif queue == f"{names.PUBLISH.name}Dlq" and '"follow.' in message.body:
+            stamp = first_sent_at(attribute, sent_at=sent_ms)
+            self._requests[message.id] = [
+                (self.relations[pair], Asked.of(verb, sent_ms, is_message=True, stamp=stamp))
+                for pair, verb in _asked_for(json.loads(message.body))
+            ]
+            for relation, request in self._requests[message.id]:
+                relation.requests.append(request)
+        elif queue == f"{names.PUBLISH.name}Dlq" and is_asked:
             self._rejected(message)
         elif queue == names.RELATION.name and f'"{contract.RELATION_SETTLE}"' in message.body:
             content = json.loads(message.body)
@@ -313,6 +333,8 @@ class History:
         if work is None or '"relation.' not in message.body:
             return
         content = json.loads(message.body)
+        if content["type"] == contract.RELATION_OPEN:
+            return
         pair = content["user_id"], content["publisher_id"]
         is_second = content["type"] == contract.RELATION_SETTLE
         sent_ms = message.sent_at * 1000
@@ -322,11 +344,11 @@ class History:
         """PLAN has sent a message to the dead-letter queue, before deleting it."""
         content, sent_ms = json.loads(message.body), int(message.sent_at * 1000)
         attribute = message.attributes.get(contract.FIRST_SENT_AT, {}).get("StringValue", "")
-        for request in self.relations[content["user_id"], content["publisher_id"]].requests:
-            is_rejected = request.is_message and request.stamp == first_sent_at(
-                attribute, sent_at=sent_ms
-            )
-            request.is_due = request.is_due and not is_rejected
+        stamp = first_sent_at(attribute, sent_at=sent_ms)
+        for pair, _ in _asked_for(content):
+            for request in self.relations[pair].requests:
+                if request.is_message and request.stamp == stamp:
+                    request.is_due = False
 
     def ended(self, message: Message, how: str, now_ms: float, work: Span | None) -> None:
         """A message or a copy of it has left its queue for good.
@@ -339,15 +361,29 @@ class History:
         if how == DELETED:
             self._backfilled(message, now_ms, work)
         if message.id in self._requests and not message.dead_letter_source:
-            relation, request = self._requests[message.id]
-            if how == DELETED:
-                del self._requests[message.id]
-            else:
-                request.is_due = False
             is_whole = how == DELETED and work and not work.trouble
-            relation.ends(request, now_ms, work if is_whole else None)
+            for relation, request in self._requests[message.id]:
+                request.is_due = request.is_due and how == DELETED
+                relation.ends(request, now_ms, work if is_whole else None)
+            # A follow under one's own block is dropped, and a copy may come after the unblock.
+            may_be_dropped = any(
+                each.verb is Verb.SHUT_OUT
+                for relation, _ in self._requests[message.id]
+                for each in relation.requests
+            )
+            if how == DELETED and not may_be_dropped:
+                del self._requests[message.id]
         elif message.id in self._orders and how == DELETED:
             relation, order = self._orders[message.id]
             order.ended_ms = min(order.ended_ms, now_ms)
             if work:
                 relation.reconciled.append(Span(work.begun_ms, now_ms))
+
+
+def _asked_for(content: dict[str, Any]) -> Iterator[tuple[Pair, Verb]]:
+    """What a message asks for, of each relation."""
+    pair = content["user_id"], content["publisher_id"]
+    verb, of_others = VERBS[content["type"]]
+    yield pair, Verb.APPROVED if content.get("approved") else verb
+    if of_others:
+        yield pair[::-1], of_others

@@ -10,47 +10,96 @@ from fanfold import contract, cursor, names
 from fanfold.errors import TooManyRequests
 from fanfold.ids import ref_id_for
 from proof.simulation.clients.edits import Edit
-from proof.simulation.clients.history import Operation, Page, PostRead, RetractAttempt
+from proof.simulation.clients.history import Operation, Page, Pair, PostRead, RetractAttempt
 from proof.simulation.clients.readers import FOLLOWING, Listing
 from proof.simulation.clients.spans import Span
-from proof.simulation.oracle.follows import Asked
+from proof.simulation.oracle.follows import (
+    FOLLOWED,
+    RELATIONS,
+    REQUESTED,
+    SHUTS,
+    Asked,
+    Verb,
+)
 from proof.simulation.world.lambdas import lambdas, queue_url
 from proof.simulation.world.scheduler import Crash
 from proof.simulation.world.world import World
 
 NO_ANSWER = 0  # the status of a request that its client abandoned
+WHOLE = (200, 202, 204)  # all was done
+# What the answer to a follow says of the relation.
+SAID = {
+    200: FOLLOWED,
+    202: REQUESTED,
+    409: frozenset(each for each in RELATIONS if each & SHUTS),
+}
 
 
 def relate(world: World, kind: str, user: str, publisher: str) -> Operation:
-    """Follow or unfollow by HTTP."""
-    route = contract.FOLLOW if kind == "follow" else contract.UNFOLLOW
+    """Follow, or ask to, or unfollow by HTTP."""
+    route, verb = contract.UNFOLLOW, Verb.UNFOLLOW
+    if kind == "follow":
+        route, verb = contract.FOLLOW, Verb.FOLLOW
+    pair, path = (user, publisher), {"publisher_id": publisher}
 
     def is_acknowledged(operation: Operation) -> bool:
-        request = Asked(kind == "follow", world.clock.now_ms())
-        relation = world.history.relations[user, publisher]
-        relation.requests.append(request)
-        path = {"publisher_id": publisher}
-
-        def ended(status: int) -> None:
-            is_whole = status in (200, 204)
-            now_ms: float = world.clock.now_ms()
-            if not is_whole:  # abandoned writes may still land
-                now_ms = max(now_ms, world.scheduler.current.lands_ms)
-            relation.ends(request, now_ms, Span(request.begun) if is_whole else None)
-
-        clock = world.door_ms()
-        operation.status, _ = call(world, user, route, path=path, clock=clock, ended=ended)
-        request.is_due = operation.status in (200, 204)
+        operation.status, _, (request,) = ask(world, [(pair, verb)], user, route, path)
+        if kind == "follow" and operation.status in SAID:
+            said = pair, request, SAID[operation.status]
+            world.history.audience.answers.append(said)
         return request.is_due
 
     return operate(world, kind, user, publisher, is_acknowledged)
 
 
+def ask(
+    world: World,
+    asked: list[tuple[Pair, Verb]],
+    user: str,
+    route: contract.Route,
+    path: dict[str, str],
+) -> tuple[int, Any, list[Asked]]:
+    """Ask once for something of one relation or two; returns the answer, and what was asked."""
+    history, now_ms = world.history, world.clock.now_ms()
+    tried = [(history.relations[pair], Asked.of(verb, now_ms)) for pair, verb in asked]
+    for relation, request in tried:
+        relation.requests.append(request)
+
+    def ended(status: int) -> None:
+        is_whole = status in WHOLE
+        ended_ms: float = world.clock.now_ms()
+        if not is_whole:  # abandoned writes may still land
+            ended_ms = max(ended_ms, world.scheduler.current.lands_ms)
+        for relation, request in tried:
+            relation.ends(request, ended_ms, Span(request.begun) if is_whole else None)
+
+    clock = world.door_ms()
+    status, answer = call(world, user, route, path=path, clock=clock, ended=ended)
+    for _, request in tried:
+        request.is_due = status in WHOLE
+    return status, answer, [request for _, request in tried]
+
+
 def relate_by_queue(world: World, kind: str, user: str, publisher: str) -> None:
     """Follow or unfollow by a queue message, which nobody acknowledges."""
     type_ = contract.FOLLOW_ADDED if kind == "follow" else contract.FOLLOW_REMOVED
+    ask_by_queue(world, kind, type_, user, publisher)
+
+
+def ask_by_queue(
+    world: World,
+    kind: str,
+    type_: str,
+    user: str,
+    publisher: str,
+    *,
+    first_sent_ms: int | None = None,
+    **more: object,
+) -> None:
+    """Ask for something of a relation by a message, perhaps one that is redriven."""
     _begin(world, kind, user, publisher)
-    send(world, {"version": 1, "type": type_, "user_id": user, "publisher_id": publisher})
+    content = {"version": 1, "type": type_, "user_id": user, "publisher_id": publisher, **more}
+    send(world, content, first_sent_ms=first_sent_ms)
 
 
 def by_http(
@@ -230,7 +279,7 @@ def followers(world: World, publisher: str) -> tuple[list[str], dict[str, Any] |
     return [line["user_id"] for each in pages for line in each.lines], count
 
 
-def note_listing(world: World, user: str, name: str, pages: list[_Page]) -> None:
+def note_listing(world: World, user: str, name: str, pages: list[AnsweredPage]) -> None:
     """Note a list that was read completely."""
     if pages and pages[-1].next is None:
         found = frozenset(line["publisher_id"] for each in pages for line in each.lines)
@@ -239,7 +288,7 @@ def note_listing(world: World, user: str, name: str, pages: list[_Page]) -> None
         world.history.readers.listings.append(listing)
 
 
-class _Page(NamedTuple):
+class AnsweredPage(NamedTuple):
     """One answered page of several."""
 
     begun_ms: int
@@ -251,7 +300,7 @@ class _Page(NamedTuple):
     total: int  # on all pages, as this one says
 
 
-def _page(user: str, page: _Page) -> Page:
+def _page(user: str, page: AnsweredPage) -> Page:
     """A page of entries, with the range of sort keys that it covers."""
     lowest, first = _key(page.next, ""), _key(page.before, "~")  # behind all times
     return Page(user, page.begun_ms, page.lines, page.is_short, page.ended_ms, (lowest, first))
@@ -271,9 +320,9 @@ def pages_of(
     *,
     path: dict[str, str] | None = None,
     more: dict[str, str] | None = None,
-) -> list[_Page]:
+) -> list[AnsweredPage]:
     """All pages, up to the last or to one without an answer."""
-    found: list[_Page] = []
+    found: list[AnsweredPage] = []
     query = {"limit": str(limit), **(more or {})}
     while True:
         begun_ms = world.clock.now_ms()
@@ -283,7 +332,9 @@ def pages_of(
         lines, next_, ended_ms = page[name], page["next"], world.clock.now_ms()
         is_short = next_ is not None and len(lines) < limit
         total = page.get("count", 0)
-        found.append(_Page(begun_ms, ended_ms, lines, query.get(place), next_, is_short, total))
+        found.append(
+            AnsweredPage(begun_ms, ended_ms, lines, query.get(place), next_, is_short, total)
+        )
         if next_ is None:
             return found
         query[place] = next_

@@ -17,6 +17,8 @@ class Damage:
 
     # By how much a user's count of follows exceeds the rows, because one of them was restored.
     miscounted: Counter[str] = field(default_factory=Counter)
+    # When that was, until the doctor has counted them.
+    miscounted_ms: dict[str, float] = field(default_factory=dict)
     is_ledger_restored: bool = False
     are_rates_restored: bool = False
     # The entries, by user and `ref_id`, that a restore has lost: their posts are delivered again.
@@ -35,11 +37,16 @@ class Damage:
     def begins(self, pair: Pair, now_ms: float) -> None:
         self._times[pair].append((now_ms, math.inf))
 
-    def is_repaired(self, begun_ms: float, now_ms: float) -> None:
-        """A complete repair that began at `begun_ms` has finished."""
+    def is_repaired(self, begun_ms: float, now_ms: float, users: set[str]) -> None:
+        """A complete repair that began at `begun_ms` has finished; these `users` have rows."""
         since, until = self.headless_ms
         if since < begun_ms and until == math.inf:
             self.headless_ms = since, now_ms + KNOWN_MS
+        self.miscounted_ms = {
+            user: at
+            for user, at in self.miscounted_ms.items()
+            if user not in users or at >= begun_ms
+        }
         for pair, times in self._times.items():
             self._times[pair] = [
                 (begin, now_ms if begin < begun_ms and end == math.inf else end)

@@ -20,6 +20,7 @@ from botocore.exceptions import (
 from fanfold import names
 from fanfold.aws.retries import SEND
 from fanfold.follows import ring
+from fanfold.follows.relation import PRIVACY
 from fanfold.follows.sharding import HOT_KEY_RANGE
 from proof.model import errors
 from proof.model.clock import Clock
@@ -144,7 +145,10 @@ class Faults:
     def conflicts(self, operation: str, request: dict[str, Any]) -> None:
         """Perhaps refuse a change of a row because of another transaction."""
         actions = request.get("TransactItems", ())
-        is_update = operation == "update_item" and request["TableName"] == names.FOLLOWING.name
+        is_update = operation == "update_item" and (
+            request["TableName"] == names.FOLLOWING.name
+            or request["Key"].get("publisher_id", {"S": ""})["S"].endswith(PRIVACY)
+        )
         if not (actions or is_update) or not self.are_on:
             return
         if self.conflicting.random() >= self.rates["conflict"]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from random import Random
 
-from proof.simulation.actors import promoters, publishers, readers, users
+from proof.simulation.actors import audiences, promoters, publishers, readers, users
 from proof.simulation.checks import audit
 from proof.simulation.checks.judge import CHECKS
 from proof.simulation.clients import climbs, requests
@@ -76,6 +76,7 @@ def play_small(world: World, *, random: Random) -> None:
         world.start_client(publisher, partial(publishers.publish, world, publisher))
         world.start_client(f"{publisher} late", partial(climbs.post_late, world, random, publisher))
     readers.start(world, people, posting)
+    audiences.start(world, people, posting)
     for user in people:
         world.start_client(f"{user} climbs", partial(climbs.climb, world, random, user))
 

@@ -16,6 +16,7 @@ from random import Random
 from fanfold_cli.commands import doctor
 from proof.simulation.actors import (
     accidents,
+    audiences,
     editors,
     on_call,
     operators,
@@ -84,6 +85,7 @@ def play(
     for publisher in posting:
         start(1.0, publisher, publishers.publish, publisher)
     editors.start(world, posting)
+    audiences.start(world, people, posting)
     for user in ("h0", "h1"):
         start(0.6, user, users.waver, random, user, posting[0])
     start(0.3, "noise", publishers.send_noise)
@@ -94,7 +96,8 @@ def play(
     if world.channels.stage.threshold > 0:
         act = partial(promoters.promote_and_demote, world, promoting, posting)
         world.start_client("promoter", act)
-    if random.random() < 0.4:
+    # A restore of relations undoes blocks, which the oracle does not follow.
+    if random.random() < 0.4 and not world.has_audiences:
         world.start_client("restore", partial(restores.restore_a_table, world, random))
     else:
         start(0.4, "lanes", on_call.switch_lanes, random)
@@ -133,6 +136,9 @@ def the_doctor_finds_only_what_accidents_did(found: Evidence) -> Iterator[str]:
     for publisher in report.unreachable:
         if publisher not in {each for _, each in known}:
             yield f"The doctor finds {publisher} unreachable, without an accident."
+    for miscount in report.miscounts:
+        if miscount.user_id not in found.world.damage.miscounted:
+            yield f"The doctor finds {miscount}, without an accident."
 
 
 def only_letters_that_break_the_contract_are_left(found: Evidence) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from random import Random
 
-from proof.simulation.actors import editors, operators, publishers, readers, users
+from proof.simulation.actors import audiences, editors, operators, publishers, readers, users
 from proof.simulation.checks import audit, work
 from proof.simulation.checks.judge import CHECKS
 from proof.simulation.clients import climbs
@@ -51,6 +51,7 @@ def play(world: World) -> None:
         world.start_client(publisher, partial(publishers.publish, world, publisher))
     editors.start(world, posting)
     readers.start(world, people, posting)
+    audiences.start(world, people, posting)
     if random.random() < 0.3:
         world.start_client(
             "rival", partial(publishers.publish_under_the_same_keys, world, posting[0])

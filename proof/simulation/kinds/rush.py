@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 
 from proof.model.dynamodb.capacity import Limits
-from proof.simulation.actors import publishers, users
+from proof.simulation.actors import audiences, publishers, users
 from proof.simulation.checks.judge import CHECKS
 from proof.simulation.faults.faults import crowd
 from proof.simulation.kinds.kind import Kind
@@ -47,6 +47,7 @@ def play(world: World) -> None:
         world.start_client(user, partial(users.use, world, user, posting))
     for publisher in posting:
         world.start_client(publisher, partial(publishers.publish, world, publisher))
+    audiences.start(world, people, posting)
     users.crowd(world, people, posting[0], changes=CHANGES, posts=POSTS)
     for number in range(HASTY):
         user = f"h{number}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from fanfold.aws.items import get_text
 from fanfold.aws.retries import is_throttle
 from fanfold.fanout.pacing import BURST_SECONDS
 from fanfold.fanout.row import COMPLETE, STALLED
-from fanfold.follows.relation import FOLLOWED
+from fanfold.follows.relation import FOLLOWED, STATES
 from fanfold.follows.ring import follower_of
 from fanfold.ids import split_sort_key
 from fanfold.sweep.open_fanouts import MEMORY_ID
@@ -27,13 +28,15 @@ from proof.simulation.observed.channels import channel_puts, is_channel, is_of_h
 from proof.simulation.observed.levels import ObservedLevels
 from proof.simulation.observed.one_hops import RECEIVES, OneHops
 from proof.simulation.observed.sweeps import Sweeps
-from proof.simulation.oracle.follows import RowChange
+from proof.simulation.oracle.follows import FOLLOWS, NONE, SHUT, SHUTS, WAITS, RowChange
 from proof.simulation.world.lambdas import BURST_ENTRIES, MAX_IN_FLIGHT, MAX_PUTS
 
 if TYPE_CHECKING:
     from proof.simulation.world.scheduler import Task
     from proof.simulation.world.world import World
 
+# The stage of a relation by what its row says.
+STAGES = dict(zip(STATES, (FOLLOWS, WAITS, NONE), strict=True))
 # A writer that changed a row this recently may be about to change it again.
 RECENT_MS = 30_000
 # PLAN recognizes its plan by its millisecond, so two plans of the same millisecond are both sent.
@@ -317,8 +320,13 @@ class Observer:
             update = each.get("Update", {})
             if update.get("TableName") == names.FOLLOWING.name:
                 pair = update["Key"]["user_id"]["S"], update["Key"]["publisher_id"]["S"]
-                state = update["ExpressionAttributeValues"][":state"]["S"]
-                self.changes[pair].append(RowChange(now_ms, state == FOLLOWED, unseen))
+                values = update["ExpressionAttributeValues"]
+                state = values[":state"]["S"]
+                relation = STAGES[state] | SHUT * (":shut" in values) | SHUTS * (":shuts" in values)
+                before = self.changes[pair][-1].relation or NONE if self.changes[pair] else NONE
+                self.world.reached.related(before, relation, self.world.scheduler.current)
+                change = RowChange(now_ms, state == FOLLOWED, unseen, relation)
+                self.changes[pair].append(change)
 
     def _is_repair(self, operation: str, request: dict[str, Any]) -> bool:
         """Whether SWEEP sends, or completes a fan-out that no worker has just changed."""
@@ -349,7 +357,15 @@ class Observer:
                 self.violations.append(f"{fanout_id} is stalled, and has just made progress.")
 
     def _is_early(self, task: Task, body: str) -> bool:
+        """Whether what an edit or an approval is for had not come."""
         content = content_of(body)
+        if content.get("type") == contract.FOLLOWER_APPROVED:
+            pair = content["user_id"], content["publisher_id"]
+            begun_ms = task.work.begun_ms if task.work else 0
+            at, relation = -math.inf, NONE
+            for change in self.changes[pair][-1:]:
+                at, relation = change.at + change.unseen_ms, change.relation or NONE
+            return at >= begun_ms or relation % SHUT == NONE
         is_edit = content.get("type") == contract.POST_UPDATED
         return is_edit and (task.number, content["ref_id"]) in self.early
 

@@ -25,6 +25,7 @@ from proof.simulation.clients.bodies import content_of
 from proof.simulation.observed.channels import is_channel
 from proof.simulation.observed.reached_channels import STATES as OF_CHANNELS
 from proof.simulation.observed.reached_channels import ReachedChannels
+from proof.simulation.oracle.follows import FOLLOWS, NONE, SHUT, WAITS
 from proof.simulation.world.neighbours import is_of_neighbours
 
 if TYPE_CHECKING:
@@ -274,6 +275,18 @@ class Reached:
                     if "Update" in each:
                         self._wrote(each["Update"], task)
                         self._marked(each["Update"])
+
+    def related(self, before: int, after: int, task: Task) -> None:
+        """A relation was changed, as `oracle.follows` writes it."""
+        if before % SHUT == WAITS and after % SHUT == FOLLOWS:
+            by_relate = task.name.startswith(names.RELATE.name)
+            self.note(f"a request {'opened by RELATE' if by_relate else 'approved or opened'}")
+        elif after % SHUT == WAITS and before % SHUT == NONE:
+            self.note("a blocked user asks" if after & SHUT else "a request waits")
+        if after & SHUT and not before & SHUT:
+            self.note("a block of a follower" if before % SHUT == FOLLOWS else "a block")
+        elif before & SHUT and not after & SHUT:
+            self.note("a block undone")
 
     def ledger_changed(self, request: dict[str, Any], row: dict[str, Any], task: Task) -> None:
         """A row of the ledger was updated to this one."""

@@ -14,6 +14,10 @@ stamps of requests may be off by a known skew.
   (docs/api.md): it takes effect at any time while it runs, in spite of other requests. One without
   may have no effect on a relation for which an unfollow was requested.
 
+Publishers decide, too. A follow of a private one is a request, which waits for the approval, or for
+the publisher to go public. A removal ends both, and a block keeps both from being seen until it is
+undone. Of two people, each one's requests give way only to some of the other's (`_LATE_BY`).
+
 A history is allowed if some order of effects fits all observations (`Sighting`). The search follows
 all such orders from one event to the next: at most a few requests are open at a time.
 """
@@ -23,17 +27,45 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 # The clocks that stamp requests differ by less than this (docs/api.md).
 OVERTAKEN_MS = 1_000
 
-_State = tuple[bool, int, int]  # follows; requests in effect, and sightings explained, as bits
+_State = tuple[int, int, int]  # the relation; what is in effect, and sightings explained, as bits
+
+# A relation: its stage; whether the publisher blocks the user (`SHUT`), or is blocked (`SHUTS`).
+NONE, WAITS, FOLLOWS = range(3)
+SHUT, SHUTS = 4, 8
+RELATIONS = frozenset(stage | flags for stage in range(3) for flags in (0, 4, 8, 12))
+FOLLOWED = frozenset({FOLLOWS})
+# The publisher sees the request only if it does not block the user.
+LISTED = frozenset({WAITS, WAITS | SHUTS})
+REQUESTED = frozenset(each for each in RELATIONS if each % 4 == WAITS)
+
+
+class Verb(StrEnum):
+    """What is asked for; the last two are a user's about a publisher."""
+
+    FOLLOW = "follow"
+    UNFOLLOW = "unfollow"
+    APPROVE = "approve"
+    APPROVED = "follow with approval"  # by a message
+    OPEN = "open"  # what waits, as long as the publisher may be public
+    REMOVE = "remove"
+    BLOCK = "block"
+    UNBLOCK = "unblock"
+    SHUT_OUT = "block the publisher"
+    LET_IN = "unblock the publisher"
+
+
+BEGINS = {Verb.FOLLOW, Verb.APPROVE, Verb.APPROVED, Verb.OPEN}
 
 
 @dataclass(eq=False)
 class Asked:
-    """A request or message to follow or unfollow; without an answer, it ends at infinity."""
+    """A request or message about a relation; without an answer, it ends at infinity."""
 
     follows: bool
     begun: float  # received, or sent
@@ -43,10 +75,18 @@ class Asked:
     is_import: bool = False  # it changes no existing follow, and does not override earlier messages
     stamp: float = math.nan  # when a message that was moved was first sent; else `begun`
     seen_by: float = math.nan  # when deliveries surely respect it, if later than `ended`
+    verb: Verb = Verb.FOLLOW  # or, by default, `UNFOLLOW`
+    is_private: bool | None = False  # the publisher, as a follow may know; None if it may be both
 
     def __post_init__(self) -> None:
         if math.isnan(self.stamp):
             self.stamp = self.begun
+        if self.verb is Verb.FOLLOW and not self.follows:
+            self.verb = Verb.UNFOLLOW
+
+    @classmethod
+    def of(cls, verb: Verb, begun: float, **more: Any) -> Asked:
+        return cls(verb in BEGINS, begun, verb=verb, **more)
 
     @property
     def heeded_ms(self) -> float:
@@ -55,7 +95,7 @@ class Asked:
 
     def __str__(self) -> str:
         kind = "message" if self.is_message else "request" if self.is_due else "open request"
-        return f"{kind} to {'follow' if self.follows else 'unfollow'} [{self.begun}, {self.ended}]"
+        return f"{kind} to {self.verb} [{self.begun}, {self.ended}]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +110,17 @@ class Sighting:
     follows: bool
     throughout: bool = False
     what: str = ""
+    among: frozenset[int] = frozenset()  # or the relation was one of these
+
+    @property
+    def relations(self) -> frozenset[int]:
+        return self.among or (FOLLOWED if self.follows else RELATIONS - FOLLOWED)
 
     def __str__(self) -> str:
         when = "throughout" if self.throughout else "some time in"
         state = "followed" if self.follows else "not followed"
+        if self.among:
+            state = f"one of {sorted(self.among)}"
         return f"{state} {when} [{self.begun}, {self.ended}]"
 
 
@@ -123,38 +170,119 @@ def _events(
                 yield each.ended, _LIFT, number, each
 
 
+# What a request leaves in a relation that makes others late: that it took place at all, its time in
+# each of these matters, and that the relation began with it.
+_MARKS = _TOOK_PLACE, _OF_USER, _ENDS, _APPROVES, _BLOCKS, _OWN_BLOCKS, _BEGAN = range(7)
+_WIDTH = len(_MARKS)
+# What later requests each one gives way to.
+_LATE_BY: dict[Verb, tuple[int, ...]] = {
+    Verb.FOLLOW: (_OF_USER,),
+    Verb.UNFOLLOW: (_OF_USER,),
+    Verb.APPROVE: (_ENDS,),
+    Verb.APPROVED: (_ENDS, _APPROVES),
+    Verb.REMOVE: (_APPROVES,),
+    Verb.BLOCK: (_BLOCKS,),
+    Verb.UNBLOCK: (_BLOCKS,),
+    Verb.SHUT_OUT: (_OWN_BLOCKS,),
+    Verb.LET_IN: (_OWN_BLOCKS,),
+    Verb.OPEN: (),
+}
+_Effect = tuple[int, tuple[int, ...]]  # the relation then, and the marks that it leaves
+
+
+def _effects(request: Asked, relation: int) -> Iterator[_Effect]:
+    """What may become of a relation if the request is not late."""
+    stage, flags = relation % 4, relation - relation % 4
+    ended = _TOOK_PLACE, _OF_USER, _ENDS
+    match request.verb:
+        case Verb.FOLLOW if request.is_import and (flags or stage == WAITS):
+            yield relation, (_TOOK_PLACE,)
+        case Verb.FOLLOW | Verb.APPROVED if flags & SHUTS:
+            yield relation, (_TOOK_PLACE,)  # refused, or dropped
+        case Verb.FOLLOW:
+            marks = _TOOK_PLACE, _OF_USER, *(() if stage else (_BEGAN,))
+            if stage == FOLLOWS or (request.is_private is not True and not flags & SHUT):
+                yield FOLLOWS | flags, marks
+            if stage != FOLLOWS and (request.is_private is not False or flags & SHUT):
+                yield WAITS | flags, marks
+        case Verb.APPROVED:
+            marks = _TOOK_PLACE, _OF_USER, _APPROVES, *(() if stage else (_BEGAN,))
+            yield (WAITS if flags & SHUT else FOLLOWS) | flags, marks
+        case Verb.APPROVE if stage == NONE or flags & SHUT:
+            yield relation, (_TOOK_PLACE,)  # not found
+        case Verb.APPROVE:
+            yield FOLLOWS | flags, (_TOOK_PLACE, _APPROVES)
+        case Verb.OPEN if relation in LISTED:
+            yield FOLLOWS | flags, ()
+        case Verb.UNFOLLOW | Verb.REMOVE:
+            yield flags, ended
+        case Verb.BLOCK | Verb.UNBLOCK:
+            is_so = bool(flags & SHUT) is (request.verb is Verb.BLOCK)
+            yield (relation, (_TOOK_PLACE, _BLOCKS)) if is_so else (flags ^ SHUT, (*ended, _BLOCKS))
+        case Verb.SHUT_OUT | Verb.LET_IN:
+            is_so = bool(flags & SHUTS) is (request.verb is Verb.SHUT_OUT)
+            marks = _TOOK_PLACE, _OWN_BLOCKS
+            yield (relation, marks) if is_so else (flags ^ SHUTS, (*ended, _OWN_BLOCKS))
+
+
+class _Others:
+    """The marks of other requests, as bits, that make one late for sure, and those that may."""
+
+    def __init__(self, number: int, requests: Sequence[Asked], skew_ms: float) -> None:
+        request = requests[number]
+        ids = range(len(requests))
+        # Each change sets the row's time at least a millisecond later than all before.
+        later = [
+            other
+            for other in ids
+            if other != number and _is_after(requests[other], request, skew_ms)
+        ]
+        perhaps = [
+            other
+            for other in ids
+            if other != number
+            and requests[other].stamp
+            >= request.stamp
+            + _overtaken_ms(request)
+            - _skew_ms(requests[other], request, skew_ms)
+            - len(requests)
+        ]
+        late_by = _LATE_BY[request.verb]
+        self.after, self.excuses = _bits(later, late_by), _bits(perhaps, late_by)
+        # A message to remove ends no relation that began later.
+        is_removal = request.verb in (Verb.REMOVE, Verb.BLOCK) and request.is_message
+        self.begun_after = _bits(later, (_BEGAN,)) if is_removal else 0
+        self.begun_perhaps = _bits(perhaps, (_BEGAN, _ENDS)) if is_removal else 0
+        self.own = _bits([number], _MARKS)
+        # A block that comes late is a removal.
+        is_block = request.verb is Verb.BLOCK
+        self.wanted = _bits([number], (_TOOK_PLACE,)) | (
+            _bits(perhaps, (_APPROVES,)) if is_block else self.excuses
+        )
+        self.all = self.own | self.after | self.excuses | self.wanted | self.begun_perhaps
+
+
 class _Search:
     """All states that the history may have reached."""
 
     def __init__(self, requests: Sequence[Asked], skew_ms: float) -> None:
-        self.states: set[_State] = {(False, 0, 0)}
+        self.states: set[_State] = {(NONE, 0, 0)}
         self.is_given_up = False
-        self.pinned: dict[int, bool] = {}  # by open sighting `throughout`, its state
-        self.watched = {True: 0, False: 0}  # bits of the open sightings of this state
-        self.open: dict[int, tuple[int, bool, int]] = {}  # by number: its bit, state, what is after
-        # The bits of the requests that come after each one, and of those that excuse it.
-        self.after = [_bits(_is_after(each, one, skew_ms) for each in requests) for one in requests]
-        # Each change sets the row's time at least a millisecond later than all before.
-        self.excuses = [
-            _bits(
-                each is not request and each.stamp >= request.stamp + least_ms - len(requests)
-                for each in requests
-                for least_ms in [_overtaken_ms(request) - _skew_ms(each, request, skew_ms)]
-            )
-            for request in requests
-        ]
+        self.pinned: dict[int, frozenset[int]] = {}  # by open sighting `throughout`
+        self.watched: dict[int, int] = dict.fromkeys(RELATIONS, 0)  # bits of the open sightings
+        self.open: dict[int, Asked] = {}
         # For each request that has not ended: the bits that still matter.
-        self.needs = {
-            number: 1 << number | self.after[number] | self.excuses[number]
-            for number in range(len(requests))
+        self.others = {
+            number: _Others(number, requests, skew_ms) for number in range(len(requests))
         }
+        self.began = _bits(range(len(requests)), (_BEGAN,))
 
     def passes(self, phase: int, number: int, what: Asked | Sighting) -> bool:
         """Advance to an event; False if no state fits. Too many states end the search."""
         if self.is_given_up:
             return True
         if isinstance(what, Asked) and phase == _BEGIN:
-            self.open[number] = 1 << number, what.follows, self.after[number]
+            self.open[number] = what
             return True
         self._spread()
         if self.is_given_up:
@@ -162,37 +290,45 @@ class _Search:
         if isinstance(what, Asked):
             return self._ends(number, what)
         if phase == _PIN:
-            self.pinned[number] = what.follows
-            kept = {state for state in self.states if state[0] is what.follows}
-            self.states = kept or {(what.follows, done, seen) for _, done, seen in self.states}
+            self.pinned[number] = what.relations
+            kept = {state for state in self.states if state[0] in what.relations}
+            self.states = kept or {
+                (relation, done, seen)
+                for relation in what.relations
+                for _, done, seen in self.states
+            }
             return bool(kept)
         if phase == _LIFT:
             del self.pinned[number]
             return True
         bit = 1 << number
         if phase == _BEGIN:
-            self.watched[what.follows] |= bit
+            for relation in what.relations:
+                self.watched[relation] |= bit
             self.states = {
-                (follows, done, seen | bit if follows is what.follows else seen)
-                for follows, done, seen in self.states
+                (relation, done, seen | bit if relation in what.relations else seen)
+                for relation, done, seen in self.states
             }
             return True
-        self.watched[what.follows] &= ~bit
+        for relation in what.relations:
+            self.watched[relation] &= ~bit
         kept = {state for state in self.states if state[2] & bit}
-        self.states = {(follows, done, seen & ~bit) for follows, done, seen in kept or self.states}
+        self.states = {
+            (relation, done, seen & ~bit) for relation, done, seen in kept or self.states
+        }
         return bool(kept)
 
     def _ends(self, number: int, request: Asked) -> bool:
         kept = self.states
         if request.is_due:
-            wanted = 1 << number | self.excuses[number]
+            wanted = self.others[number].wanted
             kept = {state for state in kept if state[1] & wanted}
-        del self.open[number], self.needs[number]
+        del self.open[number], self.others[number]
         needed = 0
-        for bits in self.needs.values():
-            needed |= bits
+        for each in self.others.values():
+            needed |= each.all
         self.states = {
-            (follows, done & needed, seen) for follows, done, seen in kept or self.states
+            (relation, done & needed, seen) for relation, done, seen in kept or self.states
         }
         return bool(kept)
 
@@ -200,29 +336,50 @@ class _Search:
         """Let any of the open requests take effect now, in any order."""
         if not self.open:
             return
-        pinned = set(self.pinned.values())
         # If two states differ only in their sightings, the one with more explains all that the
         # other does. Keeping both would double the states with each sighting.
-        best: dict[tuple[bool, int], list[int]] = {}
+        best: dict[tuple[int, int], list[int]] = {}
         left = [state for state in self.states if _is_best(best, state)]
         while left:
-            _, done, seen = left.pop()
-            for bit, follows, after in self.open.values():
-                if done & (bit | after) or (pinned and not pinned <= {follows}):
+            relation, done, seen = left.pop()
+            for number, request in self.open.items():
+                others = self.others[number]
+                if done & 1 << number * _WIDTH:
                     continue
-                state = follows, done | bit, seen | self.watched[follows]
-                if _is_best(best, state):
-                    left.append(state)
+                for after, marks in self._effects(request, others, relation, done):
+                    if any(after not in each for each in self.pinned.values()):
+                        continue
+                    kept = done if after % 4 else done & ~self.began
+                    for mark in marks:
+                        kept |= 1 << number * _WIDTH + mark
+                    state = after, kept, seen | self.watched[after]
+                    if _is_best(best, state):
+                        left.append(state)
             if len(best) > MOST_STATES:
                 self.is_given_up = True
                 return
         self.states = {(*begin, seen) for begin, seens in best.items() for seen in seens}
 
+    def _effects(
+        self, request: Asked, others: _Others, relation: int, done: int
+    ) -> Iterator[_Effect]:
+        is_late = bool(done & others.after)
+        may_be_late = is_late or bool(done & others.excuses)
+        is_block = request.verb is Verb.BLOCK
+        if not is_late and (is_block or not done & others.begun_after):
+            yield from _effects(request, relation)
+        if is_block and may_be_late and relation & SHUT:
+            yield relation, (_TOOK_PLACE,)
+        elif is_block and may_be_late:  # it is a removal
+            yield relation - relation % SHUT, (_TOOK_PLACE, _OF_USER, _ENDS)
+        if done & others.begun_perhaps and (may_be_late or not is_block):
+            yield relation, (_TOOK_PLACE, _ENDS)  # of an earlier relation: it is noted
 
-def _is_best(best: dict[tuple[bool, int], list[int]], state: _State) -> bool:
+
+def _is_best(best: dict[tuple[int, int], list[int]], state: _State) -> bool:
     """Keep a state instead of those with fewer sightings; False if one has as many."""
-    follows, done, seen = state
-    known = best.setdefault((follows, done), [])
+    relation, done, seen = state
+    known = best.setdefault((relation, done), [])
     if any(not seen & ~each for each in known):
         return False
     known[:] = [each for each in known if each & ~seen]
@@ -230,8 +387,8 @@ def _is_best(best: dict[tuple[bool, int], list[int]], state: _State) -> bool:
     return True
 
 
-def _bits(flags: Iterable[bool]) -> int:
-    return sum(1 << number for number, flag in enumerate(flags) if flag)
+def _bits(numbers: Iterable[int], marks: Iterable[int]) -> int:
+    return sum(1 << number * _WIDTH + mark for number in numbers for mark in marks)
 
 
 def _is_after(later: Asked, request: Asked, skew_ms: float) -> bool:
@@ -258,21 +415,23 @@ def _skew_ms(one: Asked, other: Asked, skew_ms: float) -> float:
 class RowChange(NamedTuple):
     """A change of a row: when, and whether the user follows the publisher since.
 
-    The items of a transaction may become visible one by one (docs/reliability.md): for `unseen_ms`,
-    others may still have read the old row.
+    Or the whole `relation` since. The items of a transaction may become visible one by one
+    (docs/reliability.md): for `unseen_ms`, others may still have read the old row.
     """
 
     at: float
     follows: bool
     unseen_ms: float = 0
+    relation: int | None = None
 
 
 def sightings_of(changes: Sequence[RowChange]) -> Iterator[Sighting]:
     """The sightings of a relation whose changes are all known."""
     ends = [*(change.at for change in changes), math.inf]
-    begun, follows = -math.inf, False
+    begun, follows, among = -math.inf, False, frozenset[int]()
     for number, ended in enumerate(ends):
-        yield Sighting(begun, ended, follows, throughout=True)
+        yield Sighting(begun, ended, follows, throughout=True, among=among)
         if number < len(changes):
             change = changes[number]
             begun, follows = change.at + change.unseen_ms, change.follows
+            among = frozenset() if change.relation is None else frozenset({change.relation})

@@ -211,7 +211,8 @@ class Liveness:
         for user in history.users():
             relation = history.relations.get((user, publisher))
             is_due = relation and _surely_follows(relation.requests, begun_ms)
-            if is_due and user not in have:
+            # Where publishers decide, the checks say what is due.
+            if is_due and user not in have and publisher not in history.audience.deciding:
                 yield f"{ref_id} is complete after {SMALL_MINUTES} minutes, and {user} lacks it."
 
 

@@ -90,6 +90,8 @@ class Environment:
             forget = getattr(getattr(self.door, name, None), "forget", None)
             if forget is not None:
                 forget()
+        if (stores := getattr(self.door, "stores", None)) is not None:
+            stores.privacies.forget()
         following = getattr(self.door, "following", None)
         if following is not None:
             following.edges.forget()
@@ -113,6 +115,10 @@ class Environment:
         if following := getattr(self.door, "following", None):
             follows = replace(following.follows, retention_days=entry_days)
             changes["following"] = {"follows": follows, "backfills": world.backfill > 0}
+            changes["audience"] = changes["following"]
+        if hasattr(self.door, "followers"):
+            readers = names.USERS if world.has_audiences else names.PUBLISHER
+            changes["followers"] = {"readers": readers}
         if backfilling := getattr(self.door, "backfilling", None):
             newest = replace(backfilling.newest, retention_days=days, most=world.backfill)
             changes["backfilling"] = {"newest": newest}

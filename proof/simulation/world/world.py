@@ -180,6 +180,8 @@ class World:
         self.has_last_posts = random.random() < LAST_POSTS
         # In half of the runs Lambda stops the monotonic clock of an environment that is idle.
         self.stops_idle_clocks = Random(f"{self.seed} idle").random() < 0.5
+        # Whether publishers decide who may follow them; some kinds of worlds let them.
+        self.has_audiences = False
         # None, except in worlds with channels.
         self.channels = ObservedChannels(Random(f"{self.seed} containers"))
 

@@ -59,7 +59,7 @@ def test_without_a_token_of_the_stacks_pool_and_client_no_route_runs_a_function(
     headers: Any = {"x_authorization": f"Bearer {victim.token}", "cookie": f"token={victim.token}"}
     assert victim.call("GET", "/v1/timeline").status == 200
     for route in contract.ROUTES:
-        path = route.path.format(publisher_id=other.name, ref_id="post-1")
+        path = route.path.format(publisher_id=other.name, user_id=other.name, ref_id="post-1")
         for kind, token in forged.items():
             thief = User(stack, "thief", token)
             answer = thief.call(route.method, f"{path}?token={victim.token}", **headers)

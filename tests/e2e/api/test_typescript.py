@@ -69,7 +69,7 @@ def test_its_own_tests_pass(built: Path) -> None:
 def test_it_works_with_every_route(
     stack: Deployment, make: Callable[[str], User], built: Path
 ) -> None:
-    run_on(stack, built, "routes", {name: make(name) for name in ("erin", "frank")})
+    run_on(stack, built, "routes", {name: make(name) for name in ("erin", "frank", "grace")})
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_it_pages_both_ways_while_posts_are_published(
 def test_its_example_is_a_timeline_in_a_browser(
     engine: Home, stack: Deployment, make: Callable[[str], User], built: Path, browser_folder: str
 ) -> None:
-    users = {name: make(name) for name in ("alice", "bob")}
+    users = {name: make(name) for name in ("alice", "bob", "carol")}
     run_on(stack, built, "page", users, FANFOLD_HOME=str(engine.path), TMPDIR=browser_folder)
 
 

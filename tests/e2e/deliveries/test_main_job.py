@@ -161,3 +161,37 @@ def test_every_route_is_a_method_of_the_client_and_answers_as_it_is_documented(m
     assert reader.ref_ids() == []
     reader.api.unmute(publisher.name)
     assert (list(reader.api.muted()), reader.ref_ids()) == ([], [ref_id])
+
+
+def test_a_private_publisher_is_read_by_whom_it_approves_until_it_blocks_them(make: Make) -> None:
+    publisher, user = make("private"), make("user")
+    me = publisher.api.set_private(True)
+    assert publisher.api.me() == me
+    ref_id = publisher.publish()["ref_id"]
+    asked = user.api.follow(publisher.name)
+    assert asked == user.api.relation(publisher.name)
+    assert "state" in asked, "no follow"
+    assert list(user.api.sent_requests()) == [asked]
+    (waiting,) = publisher.api.requests()
+    assert waiting == {"user_id": user.name, "requested_at": asked["requested_at"]}
+
+    def feed() -> list[str]:
+        return [post["ref_id"] for post in user.api.feed(publisher.name).older()]
+
+    with pytest.raises(Refused, match="approved you as a follower"):
+        feed()
+    followed_at = publisher.api.approve(user.name)["followed_at"]
+    pair = {"publisher_id": publisher.name, "followed_at": followed_at}
+    assert list(user.api.following()) == [pair]
+    assert feed() == [ref_id]
+    eventually(lambda: user.ref_ids() == [ref_id])
+    publisher.api.remove(user.name)
+    assert user.ref_ids() == []
+    publisher.api.block(user.name)
+    assert list(publisher.api.blocked()) == [{"user_id": user.name}]
+    assert "state" in user.api.follow(publisher.name)
+    assert list(publisher.api.requests()) == []
+    with pytest.raises(Refused, match="approved you as a follower"):
+        feed()
+    publisher.api.unblock(user.name)
+    assert list(publisher.api.blocked()) == []

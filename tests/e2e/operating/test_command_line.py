@@ -27,6 +27,15 @@ def test_commands_suffice_to_get_a_post_from_one_user_to_another(engine: Home) -
     operate(engine, "unmute", alice, "--user", bob)
     operate(engine, "retract", ref_id, "--user", alice)
     assert not operate(engine, "unfollow", alice, "--user", bob)["follows"]
+    assert operate(engine, "private", "on", "--user", alice)["private"]
+    assert operate(engine, "block", bob, "--user", alice)["blocked"]
+    assert operate(engine, "follow", alice, "--user", bob)["state"] == "requested"
+    assert operate(engine, "requests", "--user", alice)["requests"] == []
+    assert not operate(engine, "unblock", bob, "--user", alice)["blocked"]
+    assert not operate(engine, "follow", alice, "--user", bob)["follows"]
+    assert operate(engine, "requests", "--user", alice)["requests"][0]["user_id"] == bob
+    assert operate(engine, "approve", bob, "--user", alice)["follows"]
+    assert not operate(engine, "remove", bob, "--user", alice)["follows"]
 
 
 def test_one_who_watches_sees_a_post_as_a_line_and_ctrl_c_ends_it_quietly(engine: Home) -> None:

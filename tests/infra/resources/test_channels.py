@@ -19,7 +19,7 @@ def test_a_stage_that_gives_no_channels_says_nothing_of_them(template: Template)
 
 def test_plan_is_updated_after_readers_of_channels(shared: Template) -> None:
     assert updated_before(shared) == {
-        "api": {"relate"},
+        "api": {"relate", "timeline"},
         "timeline": set(),
         "plan": {"api", "timeline", "deliver", "relate"},
         "deliver": set(),

@@ -35,7 +35,7 @@ def test_every_function_has_every_setting_in_its_environment(template: Template)
 
 def test_receivers_of_a_message_are_updated_before_its_senders(template: Template) -> None:
     assert updated_before(template) == {
-        "api": {"plan", "relate"},
+        "api": {"plan", "relate", "timeline"},
         "timeline": set(),
         "plan": {"deliver", "relate"},
         "deliver": set(),

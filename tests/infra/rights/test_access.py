@@ -17,15 +17,21 @@ def test_all_stages_grant_the_same_rights(dev: Template, prod: Template) -> None
     assert of_type(dev, POLICY) == of_type(prod, POLICY)
 
 
-def test_no_function_may_delete_anything_but_edges(template: Template) -> None:
-    edges = {"Fn::GetAtt": [output_id(template, names.FOLLOWERS.output), "Arn"]}
+def test_no_function_may_delete_anything_but_edges_and_places_in_lists(template: Template) -> None:
+    edges, follows = (
+        {"Fn::GetAtt": [output_id(template, table.output), "Arn"]}
+        for table in (names.FOLLOWERS, names.FOLLOWING)
+    )
+    lists = {"dynamodb:LeadingKeys": ["*#requests", "*#blocks"]}
     deleting = [
         each
         for each in stated(template, POLICY)
         if each["Effect"] == "Allow" and "dynamodb:DeleteItem" in as_list(each["Action"])
     ]
-    assert deleting
-    assert all(as_list(each["Resource"]) == [edges] for each in deleting)
+    places = [each for each in deleting if as_list(each["Resource"]) == [follows]]
+    assert places
+    assert all(each["Condition"] == {"ForAllValues:StringLike": lists} for each in places)
+    assert all(each in places or as_list(each["Resource"]) == [edges] for each in deleting)
 
 
 def test_no_role_has_a_wildcard_or_a_managed_policy(template: Template) -> None:

@@ -20,6 +20,7 @@ from aws_cdk import aws_kms as kms
 
 from fanfold import names
 from fanfold.channels.head import HEAD
+from fanfold.follows.relation import PRIVACY
 from infra import Network
 from proof.model.iam import (
     LEADING_KEYS,
@@ -104,7 +105,7 @@ def test_each_grant_that_is_taken_away_is_missed(record: Record, dev: Template) 
 def test_the_head_is_the_only_row_of_publishers_for_pages_and_sweep(shared: Template) -> None:
     for module in (names.TIMELINE.name, names.SWEEP.name):
         held = held_by(shared)[module]
-        for key, is_head in ((HEAD, True), ("ada", False), ("#all", False)):
+        for key, is_head in ((HEAD, True), ("ada", False), ("#all", False), ("ada#x", False)):
             assert is_allowed(of_row("dynamodb:GetItem", key), held) is is_head
 
 
@@ -120,9 +121,14 @@ def test_the_head_is_the_only_stage_row_among_publishers_that_may_be_updated(dev
     for module, held in held_by(dev).items():
         may = {
             key: is_allowed(of_row("dynamodb:UpdateItem", key), held)
-            for key in ("ada", HEAD, "#all")
+            for key in ("ada", HEAD, "#all", f"ada{PRIVACY}")
         }
-        assert may == {"ada": module in updaters, HEAD: module in writers_of_head, "#all": False}
+        assert may == {
+            "ada": module in updaters,
+            HEAD: module in writers_of_head,
+            "#all": False,
+            f"ada{PRIVACY}": module == names.API.name,
+        }
 
 
 def test_lambda_takes_messages_by_a_functions_role_and_its_code_may_not(template: Template) -> None:

@@ -33,6 +33,7 @@ CHANGES: dict[str, tuple[str, dict[str, str]]] = {
     "user_claim": ("username", {"USER_CLAIM": "username"}),
     "transport": ("boto3", {"TRANSPORT": "boto3"}),
     "history": ("true", {"HISTORY": "True"}),
+    "private_by_default": ("true", {"PRIVATE_BY_DEFAULT": "True"}),
     "senders": (SENDER, {"SENDERS": SENDER}),
     # Of a stage with ROOM: 20,000 write units a second, and so many workers.
     # A quarter of its second at once, and an eighth of its share while it is throttled.

@@ -13,10 +13,12 @@ from fanfold.audit.audit import Audit
 from fanfold.audit.meter import Meter, Metered
 from fanfold.audit.reads import Reads
 from fanfold.audit.rule import Finding
-from fanfold.aws.items import number, text
+from fanfold.aws.items import expressions, number, text
 from fanfold.follows import ring
+from fanfold.follows.follows_table import row_key
 from fanfold.stores import Stores
 from tests.commands import FakeLambda, Patched, Ran, run, throttled
+from tests.integration.follows.test_private import choose, follow
 from tests.service import POST, System
 
 USERS = [f"reader-{number}" for number in range(40)]
@@ -88,6 +90,30 @@ def test_one_post_finds_every_row_that_was_deleted_by_hand(sound: System) -> Non
     assert (ran.exit_code, found(ran)) == (1, {"entry_missing": 6})
     assert sorted(each["user_id"] for each in ran.json["examples"]) == sorted(USERS[3:9])
     assert ran.json["pairs"] == len(USERS)
+
+
+@pytest.mark.parametrize("scope", [("--sample", "200"), ("--reader", USERS[0])])
+def test_a_follow_under_a_block_is_found_and_owed_nothing(
+    sound: System, scope: tuple[str, ...]
+) -> None:
+    key = row_key(USERS[0], "ada")
+    block = expressions(sets={"shut": number(1)})
+    sound.dynamodb.update_item(TableName=names.FOLLOWING.name, Key=key, **block)
+    take(sound, USERS[0])
+    ran = audit(*scope, "--json")
+    assert (ran.exit_code, found(ran)) == (1, {"blocked": 1})
+    (example,) = ran.json["examples"]
+    assert (example["user_id"], example["publisher_id"]) == (USERS[0], "ada")
+
+
+def test_who_waits_for_approval_has_no_finding(sound: System) -> None:
+    choose(sound, private=True)
+    assert follow(sound, "bob").status == 202
+    sound.publish("later")
+    sound.pump()
+    sound.clock.advance(LATER_SECONDS)
+    for scope in (("--sample", "200"), ("--reader", "bob")):
+        assert not found(audit(*scope, "--json"))
 
 
 def test_a_sample_finds_rows_that_were_deleted_by_hand(sound: System) -> None:

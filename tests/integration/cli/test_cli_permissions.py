@@ -17,6 +17,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from fanfold import names
+from fanfold.follows.relation import REQUESTED
 from fanfold_cli.health.reading import ACTIONS
 from fanfold_cli.run.rows import rows
 from proof.aws_verify import watch
@@ -27,7 +28,7 @@ from tests.integration.cli.test_cli_channels import stack as with_channels
 from tests.integration.cli.test_cli_drop import LINE
 from tests.integration.cli.test_cli_fanout import accept
 from tests.integration.doctor.test_doctor import MARKS, Tables
-from tests.service import POST, REGION, System, error
+from tests.service import AT, POST, REGION, System, error
 
 DOCS = Path(__file__).resolve().parents[3] / "docs/operations.md"
 TABLES = {table.name.lower(): table for table in names.TABLES}
@@ -156,6 +157,8 @@ def tables(system: System) -> Tables:
     MARKS[0].make(tables)
     tables.follow("unreachable", publisher="grace")
     tables.edge("unreachable", 1, level=1, publisher="grace")
+    tables.row("asker", state=REQUESTED, requested_at={"S": AT})
+    tables.item("Readers", user_id={"S": "well"}, follows={"N": "7"})
     return tables
 
 

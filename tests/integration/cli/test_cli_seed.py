@@ -22,6 +22,7 @@ from fanfold_cli.follows.graph import read
 from fanfold_cli.local.home import Home
 from fanfold_cli.terminal import ExpectedError
 from tests.commands import FakeLambda, Patched, Ran, Stack, client_of, outputs, run, throttled
+from tests.integration.follows.test_private import choose, decide, follow
 from tests.service import AT_MS, REGION, Clock, System, error
 
 Write = Callable[[int], str]
@@ -81,10 +82,32 @@ def hot_table(system: System) -> Patched:
 def test_an_import_lets_its_publisher_grow_and_says_so_once(system: System, graph: Write) -> None:
     hot = hot_table(system)
     ran = seed(graph(30), "--json", dynamodb=hot)
-    assert (ran.exit_code, ran.json) == (0, {"follows": 30, "new": 30, "ended": 0})
+    assert (ran.exit_code, ran.json) == (0, {"follows": 30, "new": 30, "ended": 0, "kept": 0})
     assert system.publishers.shards("ada").level == 1
     (said,) = [line for line in ran.said.splitlines() if "write shards now" in line]
     assert "'ada' has 2 write shards now, after" in said
+
+
+def test_an_import_leaves_requests_and_blocks_and_counts_as_approved(
+    system: System, graph: Write
+) -> None:
+    choose(system, private=True)
+    for user in ("user-0", "user-1"):
+        assert follow(system, user).status == 202
+    assert decide(system, "block", "user-1").status == 204
+    assert decide(system, "block", "user-2").status == 204
+    for options in ((), ("--again",)):
+        before = system.dump()
+        ran = seed(graph(4), "--json", *options)
+        assert (ran.exit_code, ran.json) == (
+            0, {"follows": 4, "new": int(not options), "ended": 0, "kept": 3}
+        )  # fmt: skip
+        assert "Left 3 follows out: a request waits" in ran.said
+        assert "unfollowed" not in ran.said
+    assert system.dump() == before
+    rows = [system.follows.get(f"user-{number}", "ada") for number in range(4)]
+    assert [row.state for row in rows] == ["requested", "unfollowed", "unfollowed", "followed"]
+    assert [row.shut for row in rows] == [False, True, True, False]
 
 
 def test_an_import_grows_no_further_than_the_stage_allows(system: System, graph: Write) -> None:
@@ -165,10 +188,10 @@ def test_a_second_import_follows_again_for_nobody_who_has_unfollowed_unless_it_i
     assert (ran.exit_code, ran.stdout) == (0, "Loaded 1 follow (0 new).\n")
     assert "Left 1 follow ended: the user has unfollowed. With --again, " in ran.said
     ran = seed(path, "--json")
-    assert ran.json == {"follows": 2, "new": 0, "ended": 1}
+    assert ran.json == {"follows": 2, "new": 0, "ended": 1, "kept": 0}
     assert system.edges() == ["user-0"]
     ran = seed(path, "--again", "--json")
-    assert ran.json == {"follows": 2, "new": 1, "ended": 0}
+    assert ran.json == {"follows": 2, "new": 1, "ended": 0, "kept": 0}
     assert system.edges() == ["user-0", "user-1"]
 
 
@@ -190,7 +213,10 @@ def test_an_import_brings_older_posts_only_if_it_is_asked_to(system: System, gra
     users = [f"user-{number}" for number in range(12)]
     assert not any(system.timeline(user).body["entries"] for user in users)
     ran = post_and_seed(system, path, "--backfill", "--json")
-    assert (ran.exit_code, ran.json) == (0, {"follows": 12, "new": 0, "ended": 0, "backfills": 12})
+    assert (ran.exit_code, ran.json) == (
+        0,
+        {"follows": 12, "new": 0, "ended": 0, "kept": 0, "backfills": 12},
+    )
     assert "bring up to 30 older posts each" in ran.said
     assert "brings no older posts" not in ran.said
     system.pump()
@@ -297,7 +323,7 @@ def test_an_import_of_existing_follows_writes_nothing_and_reads_in_batches(
     refused = Mock(side_effect=AssertionError)
     only_reads = Patched(batch_get_item=batch_get_item, **dict.fromkeys(writes, refused))
     again = seed(path, "--json", dynamodb=only_reads)
-    assert (again.exit_code, again.json) == (0, {"follows": 120, "new": 0, "ended": 0})
+    assert (again.exit_code, again.json) == (0, {"follows": 120, "new": 0, "ended": 0, "kept": 0})
     assert len(reads) == 4  # 100 edges and their rows, and 20
 
 

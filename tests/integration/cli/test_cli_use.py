@@ -116,7 +116,12 @@ def test_an_interrupted_publish_tells_what_became_of_it_and_its_key(
 
 
 @pytest.mark.parametrize(
-    "words", [("follow",), ("unfollow",), ("mute",), ("unmute",), ("edit", "Hi"), ("retract",)]
+    "words",
+    [
+        *((verb,) for verb in ("follow", "unfollow", "mute", "unmute", "retract")),
+        *((verb,) for verb in ("approve", "remove", "block", "unblock")),
+        ("edit", "Hi"),
+    ],
 )
 def test_an_interrupted_change_says_that_it_may_have_been_made(
     gateway: Gateway, words: tuple[str, ...]
@@ -166,7 +171,7 @@ def test_a_body_that_cannot_be_meant_is_refused_before_any_request(
 
 def test_an_id_that_an_address_cannot_hold_is_refused_before_any_request(gateway: Gateway) -> None:
     for given in (".", ".."):
-        for words in (("follow",), ("retract",), ("timeline", "--publisher")):
+        for words in (("follow",), ("retract",), ("timeline", "--publisher"), ("approve",)):
             assert "is not a valid id" in use(gateway, *words, given, "--user", "bob").said
     assert gateway.lines == []
 
@@ -273,6 +278,44 @@ def test_follow_and_mute_have_their_inverse(gateway: Gateway) -> None:
     said = [ok(gateway, word, "alice", "--user", "bob").said for word in ("unfollow", "follow")]
     assert "\nbob does not follow alice." in said[0]
     assert "\nbob follows alice since 2026" in said[1]
+
+
+def test_a_private_publisher_is_asked_and_approves_removes_and_blocks(gateway: Gateway) -> None:
+    publish(gateway, "Hello")
+    gateway.pump("Publish", "Express")
+    public = ok(gateway, "private", "--user", "alice")
+    assert public.stdout == "alice is public: everybody may follow.\n"
+    assert ok(gateway, "private", "on", "--user", "alice", "--json").json["private"]
+    private = ok(gateway, "private", "--user", "alice")
+    assert private.stdout.startswith("alice is private: who follows must be approved, from 2026")
+    assert "Nobody asks to follow alice." in ok(gateway, "requests", "--user", "alice").said
+
+    asked = ok(gateway, "follow", "alice", "--user", "bob", "--json").json
+    assert (asked["state"], asked["follows"]) == ("requested", False)
+    gateway.system.clock.advance(1)
+    said = ok(gateway, "follow", "alice", "--user", "eve").said
+    assert "eve has asked to follow alice: the request waits." in said
+    listed = ok(gateway, "requests", "--user", "alice", "--limit", "1", "--json").json
+    assert [each["user_id"] for each in listed["requests"]] == ["eve"]
+    assert listed["more"]
+    table = ok(gateway, "requests", "--user", "alice")
+    assert all(part in table.stdout for part in ("eve", "bob", asked["requested_at"]))
+
+    approved = ok(gateway, "approve", "bob", "--user", "alice", "--json").json
+    assert (approved["user"], approved["user_id"], approved["follows"]) == ("alice", "bob", True)
+    assert shown(gateway) == [{"text": "Hello"}]
+    ok(gateway, "remove", "bob", "--user", "alice")
+    assert shown(gateway) == []
+    for _ in range(2):  # the second time changes nothing
+        assert ok(gateway, "block", "eve", "--user", "alice", "--json").json["blocked"]
+    ran = use(gateway, "approve", "eve", "--user", "alice")
+    assert (ran.exit_code, "404 No such request to follow" in ran.said) == (1, True)
+    ran = use(gateway, "block", "alice", "--user", "alice")
+    assert (ran.exit_code, "That is your own id; name another user." in ran.said) == (1, True)
+    assert "alice does not block eve" in ok(gateway, "unblock", "eve", "--user", "alice").said
+    assert ok(gateway, "private", "off", "--user", "alice").stdout == public.stdout
+    ran = use(gateway, "private", "maybe", "--user", "alice")
+    assert (ran.exit_code, "on|off: 'maybe' is not one of 'on', 'off'." in ran.said) == (2, True)
 
 
 def test_a_timeline_goes_on_below_and_what_is_unread_is_counted(gateway: Gateway) -> None:

@@ -46,8 +46,10 @@ CHANGES: tuple[str, ...] = ("seed --edges {file}", "smoke", "publish hello --use
 CHANGES += ("edit x hello --user ada",)
 CHANGES += ("retract x --user ada", "follow x --user ada", "unfollow x --user ada")
 CHANGES += ("mute x --user ada", "unmute x --user ada", "token --user ada")
+CHANGES += ("approve x --user ada", "remove x --user ada", "private on --user ada")
+CHANGES += ("block x --user ada", "unblock x --user ada")
 # These sign in a user, who is made if there is none.
-CHANGES += ("timeline --user ada", "unread --user ada")
+CHANGES += ("timeline --user ada", "unread --user ada", "requests --user ada")
 CHANGES += ("fanout resend x", "fanout abandon x --yes", "dlq redrive", "dlq drop x --yes")
 CHANGES += ("dlq restore {file}", "doctor --whole --repair", "doctor --put-back {file}")
 CHANGES += ("audit --post x --repair",)

@@ -285,7 +285,7 @@ def test_a_stage_that_gives_no_channels_any_more_is_examined_for_those_that_it_h
 ) -> None:
     sound.dynamodb.delete_item(TableName=names.READERS.name, Key={"user_id": text("bob")})
     ran = run("doctor", "--whole", "--json", lambda_=FakeLambda(channel_threshold=0))
-    assert found(ran) == {"channel_missing": 1}
+    assert found(ran) == {"channel_missing": 1, "places": 1}
     assert ran.json["posts_in_channels"] == 2
 
 

@@ -76,7 +76,7 @@ def test_orders_are_grouped_by_publisher_so_that_a_rush_of_follows_of_one_waits_
     keys = {name: row[name] for name in ("shard_id", "edge")}
     system.dynamodb.delete_item(TableName=names.FOLLOWERS.name, Key=keys)  # RELATE puts it again
     found = []
-    for seconds in (0, names.API.settled_seconds, names.API.settled_seconds):
+    for seconds in (0, names.API.settled_seconds, names.RELATE.settled_seconds):
         system.clock.advance(seconds)
         records = system.receive("Relation")
         assert system.take({"Records": records}) == []
@@ -124,7 +124,7 @@ def test_a_follow_whose_edge_is_left_to_relate_is_looked_at_twice_all_the_same(
     assert system.pump_once("Relation")
     assert (system.edges(), shown(system)) == (["bob"], ["one"])
     assert orders(system) == []
-    system.clock.advance(names.API.settled_seconds)
+    system.clock.advance(names.RELATE.settled_seconds)
     assert system.pump_once("Relation"), "RELATE has put the edge, so it looks once more"
     assert system.waiting("Relation") == 0
 

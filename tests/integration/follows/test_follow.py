@@ -18,11 +18,12 @@ from fanfold.errors import TryLater
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import row_key
-from fanfold.follows.relation import Follow
+from fanfold.follows.relation import FOLLOWED, UNFOLLOWED, Follow
 from functions import plan
 from functions._intake import FollowAdded, PostDeleted
 from functions._worker import Received
 from tests.service import AT, AT_MS, Answer, FailFirst, Json, System, cancelled, error
+from tests.stores import written
 
 DAY = 86_400
 # As they are deployed; on moto, the fixture does without.
@@ -196,7 +197,7 @@ def follow_many(system: System, count: int, user: str = "bob") -> list[str]:
         fresh = Follow(
             user_id=user, publisher_id=publisher, state="unfollowed", version=0, followed_at=AT
         )
-        assert system.follows.follow(fresh, now_ms=AT_MS, max_follows=5000)
+        assert written(system.follows, fresh, FOLLOWED, now_ms=AT_MS, max_follows=5000)
     return publishers
 
 
@@ -233,7 +234,9 @@ def test_pages_leave_out_tombstones_and_are_full_and_end_exactly(
 ) -> None:
     publishers = follow_many(system, count)
     for number in ended:
-        assert system.follows.unfollow(row(system, "bob", publishers[number]), now_ms=AT_MS)
+        assert written(
+            system.follows, row(system, "bob", publishers[number]), UNFOLLOWED, now_ms=AT_MS
+        )
     pages = walk(system, limit=str(limit))
     assert [len(each) for each in pages] == sizes
     active = [each for number, each in enumerate(publishers) if number not in ended]
@@ -288,8 +291,10 @@ def test_a_follow_is_in_effect_with_its_row_and_an_edge_as_new_at_whatever_level
         assert system.follow("bob", publisher).status == 200
     system.edges_table.remove("bare", "bob", version=1, level=0)
     for publisher in ("ended", "newer"):  # and their edges have not gone yet
-        assert system.follows.unfollow(row(system, "bob", publisher), now_ms=AT_MS)
-    assert system.follows.follow(row(system, "bob", "newer"), now_ms=AT_MS, max_follows=9)
+        assert written(system.follows, row(system, "bob", publisher), UNFOLLOWED, now_ms=AT_MS)
+    assert written(
+        system.follows, row(system, "bob", "newer"), FOLLOWED, now_ms=AT_MS, max_follows=9
+    )
     system.edges_table.put("orphan", "bob", version=1, level=0)
     others = {("bob", each) for each in ("bare", "ended", "newer", "orphan", "never")}
     assert bulk.in_effect(sorted(there | others)) == there
@@ -334,7 +339,7 @@ def test_a_list_with_thousands_of_tombstones_has_short_pages(
     monkeypatch.setattr("fanfold.follows.follow.MAX_PAGES", 2)
     publishers = follow_many(system, 20)
     for publisher in publishers[1:19]:
-        system.follows.unfollow(row(system, "bob", publisher), now_ms=AT_MS)
+        written(system.follows, row(system, "bob", publisher), UNFOLLOWED, now_ms=AT_MS)
     pages = walk(system, limit="1")
     assert list(itertools.chain(*pages)) == [publishers[0], publishers[19]]
     assert [] in pages, "a page may be empty and not the last"

@@ -12,10 +12,11 @@ import pytest
 from fanfold import clock as product_clock
 from fanfold import names
 from fanfold.follows.edges import Edges
-from fanfold.follows.relation import Follow
+from fanfold.follows.relation import FOLLOWED, Follow
 from functions import plan, relate
 from proof.model.lambda_events import Context
 from tests.service import AT, AT_MS, Json, System, error
+from tests.stores import written
 
 HOT = "celebrity"
 BATCH = names.RELATION.batch_size
@@ -57,7 +58,7 @@ class Crowd:
     def owe(self, user: str, publisher: str) -> Json:
         """Leave a follow without its edge, as a door does that gave up; returns the order."""
         seen = Follow(user_id=user, publisher_id=publisher, followed_at=AT)
-        assert self.system.follows.follow(seen, now_ms=AT_MS, max_follows=9)
+        assert written(self.system.follows, seen, FOLLOWED, now_ms=AT_MS, max_follows=9)
         return self.order(user, publisher)
 
     def order(self, user: str, publisher: str) -> Json:

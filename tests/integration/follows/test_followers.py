@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fanfold import names
 from fanfold.follows import ring
-from fanfold.follows.followers import COUNT_SECONDS
+from fanfold.follows.publisher.followers import COUNT_SECONDS
 from tests.service import Answer, FailFirst, System, error
 
 
@@ -38,9 +40,7 @@ def every(system: System, **query: str) -> list[str]:
 def open_to_users(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """Deploy the API with another switch."""
     here = system.door("api").followers
-    monkeypatch.setattr(
-        system.door("api"), "followers", type(here)(here.edges_table, here.publishers, names.USERS)
-    )
+    monkeypatch.setattr(system.door("api"), "followers", replace(here, readers=names.USERS))
 
 
 def test_an_answered_follow_is_listed_and_an_answered_unfollow_is_not(system: System) -> None:

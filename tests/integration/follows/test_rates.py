@@ -108,7 +108,7 @@ def test_who_is_refused_costs_the_others_no_message_and_one_write_at_most(
         assert calls == ["UpdateItem", "GetItem"]
         calls.clear()
         assert system.follow("bob", "cleo").status == 429
-        assert calls == ["GetItem"] * 3
+        assert calls == ["GetItem"] * 4
         calls.clear()
         assert system.unfollow("bob", "nobody").status == 204
         assert calls == ["GetItem"] * 3

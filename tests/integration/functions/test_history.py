@@ -86,6 +86,47 @@ def test_each_change_each_delivery_and_each_page_is_a_line(
     assert judged(written).counts["owed"] > 0
 
 
+def test_a_request_and_what_its_publisher_decides_are_lines(
+    system: System, written: list[str]
+) -> None:
+    path, relation = {"user_id": READER}, {"user_id": READER, "publisher_id": PUBLISHER}
+    system.http("api/choose_privacy", user=PUBLISHER, body={"private": True})
+
+    def post(number: int) -> None:
+        system.publish(f"post-{number}", user=PUBLISHER)
+        system.pump()
+
+    for step in (
+        lambda: system.follow(READER, PUBLISHER),
+        lambda: post(1),
+        lambda: system.timeline(READER),
+        lambda: send(system, contract.FOLLOW_ADDED, **relation),
+        lambda: system.http("api/approve", user=PUBLISHER, path=path),
+        lambda: post(2),
+        lambda: system.timeline(READER),
+        lambda: system.http("api/remove", user=PUBLISHER, path=path),
+        lambda: system.timeline(READER),
+        lambda: send(system, contract.FOLLOW_ADDED, approved=True, **relation),
+        lambda: system.http("api/block", user=PUBLISHER, path=path),
+        lambda: system.timeline(READER),
+        lambda: system.follow(READER, PUBLISHER),
+        lambda: send(system, contract.FOLLOWER_APPROVED, **relation),
+        lambda: system.http("api/unblock", user=PUBLISHER, path=path),
+        lambda: system.timeline(READER),
+    ):
+        step()
+        system.clock.advance(30)
+    post_and_page = ["publish", "complete", "page"]
+    assert kinds(written) == [
+        *("follow...", "request", *post_and_page, "follow...", "request"),
+        *("approve...", "approve", *post_and_page, "remove...", "remove", "page"),
+        *("follow...", "follow", "block...", "block...", "block", "block", "page"),
+        *("follow...", "request", "approve...", "unblock...", "unblock", "page"),
+    ]
+    assert judged(written).findings == []
+    assert (judged(written).counts["owed"], judged(written).counts["hidden"]) == (1, 4)
+
+
 def test_without_the_setting_nothing_is_written(
     system: System, capsys: pytest.CaptureFixture[str]
 ) -> None:

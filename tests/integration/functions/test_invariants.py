@@ -279,6 +279,9 @@ def following(**sets: Any) -> Ask:
     follow_state=following(state=text("odd")),
     follow_version=following(version=number(0)),
     follow_ended=following(ended_at=number(AT_MS)),
+    follow_blocked=following(shut=number(1)),
+    follow_requested=following(state=text("requested")),
+    follow_expires=following(expires_at=number(2_000_000_000)),
 )
 def list_follows(system: System) -> None:
     assert system.http("api/list_following", user="bob").status == 200

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from fanfold.follows import relation
 from fanfold.follows.relation import Follow, granted
 from proof.simulation.oracle.follows import (
     MOST_STATES,
@@ -67,7 +68,7 @@ def history(tried: list[Try]) -> tuple[list[RowChange], list[Asked]]:
         stamp = each.begun if each.is_message else each.begun + each.skew
         # Epoch milliseconds, of which none is before 1970.
         asked_at, by_message = stamp + 10, each.is_message
-        after = granted(row, each.follows, asked_at=asked_at, by_message=by_message, now=at + 10)
+        after = granted(row, each.follows, relation.Asked(asked_at, at + 10, by_message))
         if after.is_active is not row.is_active:
             changes.append(RowChange(at, after.is_active))
         row = after

@@ -24,7 +24,7 @@ from proof.simulation.world.lambdas import installed
 from proof.simulation.world.long_world import LongWorld, Moment
 from tests.simulation.checks.test_spoiled_worlds import sentences
 
-SEED = 14
+SEED = 31
 MEMORY = {"S": "#sweep"}
 # Longer gaps would take long to live through.
 MOST_RUNS = 300

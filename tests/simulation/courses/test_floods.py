@@ -78,6 +78,7 @@ def alone() -> float:
     return median(others_beside(nobody, System(CAPACITY)))
 
 
+@pytest.mark.thorough
 def test_a_flood_by_the_queue_leaves_the_others_what_they_have_alone(alone: float) -> None:
     # One world alone is chance: a byte more in each edge doubles its median, or halves it.
     systems = [System(CAPACITY, seed=seed) for seed in range(3)]

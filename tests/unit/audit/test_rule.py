@@ -22,7 +22,7 @@ from fanfold.audit.rule import (
     wrong,
 )
 from fanfold.fanout.row import CHANNEL, COMPLETE, Fanout
-from fanfold.follows.relation import FOLLOWED, UNFOLLOWED, Follow
+from fanfold.follows.relation import FOLLOWED, REQUESTED, UNFOLLOWED, Follow
 from fanfold.ids import sort_key
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import OUTLIVES_SECONDS, Post
@@ -90,6 +90,11 @@ def test_the_oldest_edge_of_all_levels_decides() -> None:
 
 def test_a_follow_that_began_again_after_the_post_is_owed_nothing() -> None:
     assert judged(look(row=replace(FOLLOW, changed_at=TOO_LATE_MS))) is None
+
+
+@pytest.mark.parametrize("changed", [{"state": REQUESTED}, {"shut": True}, {"shuts": True}])
+def test_who_waits_for_approval_or_is_blocked_is_owed_nothing(changed: Any) -> None:
+    assert judged(look(row=replace(FOLLOW, **changed))) is None
 
 
 def test_a_retracted_post_is_owed_to_nobody() -> None:

@@ -31,6 +31,7 @@ class Stage:
     stale: int = 0  # reads after the edit was shown that another container answers
     posts: dict[str, Any] = field(default_factory=dict)  # newest last
     followed: bool = False
+    private: bool = False  # publishers approve their followers
     completed: bool = False  # as publishers are told
     calls: list[str] = field(default_factory=list)
 
@@ -80,7 +81,18 @@ class Stage:
         return {**told, "by": "channel", "delivered": 1}
 
     def follow(self, publisher_id: str) -> None:
-        self.followed = self.broken != "follow"
+        self.followed = self.broken != "follow" and not self.private
+
+    def sent_requests(self) -> Any:
+        return [{"publisher_id": PUBLISHER_ID, "requested_at": "now"}] if self.private else []
+
+    def requests(self) -> Any:
+        asked = {"before": "somebody", "now": "the follower"}
+        return [{"user_id": user, "requested_at": at} for at, user in asked.items()]
+
+    def approve(self, user_id: str) -> None:
+        self.calls.append(f"approve {user_id}")
+        self.followed = True
 
     mute = unmute = follow  # which nobody calls
 
@@ -115,7 +127,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def course(stage: Stage, stranger: Stage) -> Smoke:
-    own = ("publish", "post", "edit", "delivery", "retract")
+    own = ("publish", "post", "edit", "delivery", "retract", "requests", "approve")
     publisher = SimpleNamespace(**{each: getattr(stage, each) for each in own})
     apis: Any = {PUBLISHER: publisher, FOLLOWER: stage, STRANGER: stranger}
     people = People(Deployment("here", None, {}), seconds=10, apis=apis)
@@ -175,6 +187,12 @@ def test_an_answer_that_may_pass_is_awaited_and_any_other_ends_the_step(
 def test_an_api_that_answers_strangers_fails_first() -> None:
     (step,) = course(Stage(), Stage()).run()
     assert step.failure == "a request with a made-up token was answered"
+
+
+def test_a_publisher_who_is_private_approves_the_follower_alone() -> None:
+    stage = Stage(private=True)
+    assert [step.failure for step in course(stage, Closed()).run()] == [""] * 9
+    assert stage.calls == ["approve the follower", "unfollow"]
 
 
 def test_what_cannot_be_taken_back_is_named_and_the_rest_is_taken_back() -> None:

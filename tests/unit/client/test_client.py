@@ -113,6 +113,8 @@ CALLS: list[tuple[Callable[[Fanfold], Any], str, Any, Any]] = [
     (lambda api: api.publish({"a": 1}), "POST /v1/posts", {"body": {"a": 1}}, ACCEPTED),
     (lambda api: api.retract("r1"), "DELETE /v1/posts/r1", None, None),
     (lambda api: api.follow("a|b"), "PUT /v1/following/a%7Cb", None, {"publisher_id": "a|b"}),
+    (lambda api: api.set_private(False), "PUT /v1/me", {"private": False}, {"private": False}),
+    (lambda api: api.remove("a|b"), "DELETE /v1/followers/a%7Cb", None, None),
     (
         lambda api: api.move_marker("2026-11-20T18:00:00Z", "r1"),
         "PUT /v1/timeline/marker",
@@ -508,6 +510,14 @@ def test_lists_continue_past_an_empty_page(server: Script, api: Fanfold) -> None
     assert [follower["user_id"] for follower in api.followers("ada")] == ["a", "b"]
     queries = [line.partition("?")[2] for line in server.lines]
     assert queries == ["limit=100", "limit=100&cursor=c+1", "limit=100&cursor=c2"]
+
+
+def test_only_the_users_own_requests_are_listed_on_every_page(server: Script, api: Fanfold) -> None:
+    server.answers(200, {"following": [{"publisher_id": "a"}], "next": "c"})
+    server.answers(200, {"following": [], "next": None})
+    assert list(api.sent_requests()) == [{"publisher_id": "a"}]
+    queries = [line.partition("?")[2] for line in server.lines]
+    assert queries == ["limit=100&state=requested", "limit=100&state=requested&cursor=c"]
 
 
 def entries(*ref_ids: str) -> list[dict[str, str]]:

@@ -11,7 +11,8 @@ from fanfold.aws.items import get_number
 from fanfold.errors import TooOften
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import TOMBSTONE_SECONDS, FollowsTable
-from fanfold.names import FOLLOWING, READERS
+from fanfold.follows.publisher.privacy import Privacies
+from fanfold.names import FOLLOWING, PUBLISHERS, READERS
 from fanfold.rates import Rate
 from fanfold.timeline.readers import Readers
 from tests.stores import Queue, client_of
@@ -27,10 +28,10 @@ INTERVAL_MS = DAY_MS // RATE.limit
 def ben(monkeypatch: pytest.MonkeyPatch) -> Ben:
     monkeypatch.setattr(product_clock, "sleep", lambda _seconds: None)
     monkeypatch.setattr(product_clock, "now_ms", lambda: AT)
-    client = client_of(FOLLOWING, READERS)
+    client = client_of(FOLLOWING, PUBLISHERS, READERS)
     table = FollowsTable(client, FOLLOWING.name, Readers(client, READERS.name), 30)
     edges, queue = Edges(), Queue()
-    stubs: tuple[Any, Any] = (edges, queue)
+    stubs: tuple[Any, Any, Any] = (edges, Privacies(client, PUBLISHERS.name), queue)
     return Ben(Following(table, *stubs, 9, 10, rate=RATE), edges, queue)
 
 
@@ -74,15 +75,15 @@ def test_follows_at_the_same_time_are_all_counted(
 ) -> None:
     for each in publishers(before):
         ben.follow(each, AT)
-    plain, others = FollowsTable.follow, [True]
+    plain, others = FollowsTable.write, [True]
 
-    def follow(table: FollowsTable, *args: Any, **how: Any) -> Any:
+    def write(table: FollowsTable, *args: Any, **how: Any) -> Any:
         if others:
             others.clear()
             ben.follow("bea", AT)
         return plain(table, *args, **how)
 
-    monkeypatch.setattr(FollowsTable, "follow", follow)
+    monkeypatch.setattr(FollowsTable, "write", write)
     if before < RATE.limit - 1:
         assert ben.follow("ada", AT).is_active
     else:

@@ -20,7 +20,7 @@ from fanfold.follows.relation import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.follows.ring_reader import RingRead
 from fanfold.names import FOLLOWERS, FOLLOWING, PUBLISHERS, READERS
 from fanfold.timeline.readers import Readers
-from tests.stores import client_of
+from tests.stores import ask_again, client_of, written
 
 AT = "2026-11-20T18:00:00.123Z"
 NOW_MS = 1_795_197_600_123
@@ -50,7 +50,7 @@ def count(client: Any) -> int:
 
 def follow(table: FollowsTable, publisher: str = "ada", most: int = 9) -> Follow:
     seen = replace(table.get("ben", publisher), followed_at=AT, asked_at=5)
-    followed = table.follow(seen, now_ms=NOW_MS, max_follows=most)
+    followed = written(table, seen, FOLLOWED, now_ms=NOW_MS, max_follows=most)
     assert followed
     return followed
 
@@ -77,7 +77,7 @@ def test_a_row_tells_all_of_its_follow_and_only_a_tombstone_expires(
     begun = replace(NEW, state=FOLLOWED, version=1, changed_at=NOW_MS)
     assert followed == table.get("ben", "ada") == begun
     assert (count(client), expiry(client)) == (1, None)
-    ended = table.unfollow(replace(followed, asked_at=6), now_ms=NOW_MS)
+    ended = written(table, replace(followed, asked_at=6), UNFOLLOWED, now_ms=NOW_MS)
     assert ended == table.get("ben", "ada")
     assert (ended.state, ended.version, ended.asked_at) == (UNFOLLOWED, 2, 6)
     assert (count(client), expiry(client)) == (0, ENDS)
@@ -90,19 +90,19 @@ def test_of_two_changes_of_the_same_row_one_applies_and_is_counted(
     table: FollowsTable, client: Any, has_row: bool
 ) -> None:
     if has_row:
-        assert table.ask_again(NEW, now_ms=NOW_MS)
+        assert ask_again(table, NEW, now_ms=NOW_MS)
     seen = replace(table.get("ben", "ada"), followed_at=AT, asked_at=5)
-    assert table.follow(seen, now_ms=NOW_MS, max_follows=9)
-    assert table.follow(seen, now_ms=NOW_MS, max_follows=9) is None
-    assert table.unfollow(seen, now_ms=NOW_MS) is None
-    assert table.ask_again(seen, now_ms=NOW_MS) is None
+    assert written(table, seen, FOLLOWED, now_ms=NOW_MS, max_follows=9)
+    assert written(table, seen, FOLLOWED, now_ms=NOW_MS, max_follows=9) is None
+    assert written(table, seen, UNFOLLOWED, now_ms=NOW_MS) is None
+    assert ask_again(table, seen, now_ms=NOW_MS) is None
     assert (table.get("ben", "ada").state, count(client)) == (FOLLOWED, 1)
 
 
 def test_a_change_that_lost_a_race_is_no_follow_too_many(table: FollowsTable, client: Any) -> None:
     """Neither the one for the last place, to itself, nor one against another transaction."""
     follow(table, most=1)
-    assert table.follow(NEW, now_ms=NOW_MS, max_follows=1) is None
+    assert written(table, NEW, FOLLOWED, now_ms=NOW_MS, max_follows=1) is None
     reasons = [{"Code": "None"}, {"Code": "TransactionConflict"}]
     plain, plain_call = client.exceptions.TransactionCanceledException, client.call
     said = {"Error": {"Code": plain.__name__}, "CancellationReasons": reasons}
@@ -113,7 +113,7 @@ def test_a_change_that_lost_a_race_is_no_follow_too_many(table: FollowsTable, cl
         return plain_call(operation, request)
 
     client.call = refuse
-    assert table.follow(NEW, now_ms=NOW_MS, max_follows=1) is None
+    assert written(table, NEW, FOLLOWED, now_ms=NOW_MS, max_follows=1) is None
 
 
 def test_a_change_of_a_follow_reads_the_marks_consistently_after_the_row(
@@ -126,7 +126,7 @@ def test_a_change_of_a_follow_reads_the_marks_consistently_after_the_row(
         return plain(operation, request)
 
     client.call = call
-    table.unfollow(follow(table), now_ms=NOW_MS)
+    written(table, follow(table), UNFOLLOWED, now_ms=NOW_MS)
     change, marks = ("TransactWriteItems", None, None), ("GetItem", READERS.name, True)
     assert calls == [("GetItem", FOLLOWING.name, True), marks, change, marks, change]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 from fanfold import clock, names
 from fanfold.contract import MAX_CURSOR_CHARS
 from fanfold.errors import FollowersClosed
-from fanfold.follows import followers, ring
+from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.followers import COUNT_READS, PAGE_READS, Followers
+from fanfold.follows.publisher import followers
+from fanfold.follows.publisher.followers import COUNT_READS, PAGE_READS, Followers
 from fanfold.follows.ring_reader import MAX_READS, EdgePage, Read
 from fanfold.follows.sharding import Shards
 
@@ -60,7 +62,8 @@ class Edges(EdgesTable):
 
 def followers_of(publisher: Publisher, readers: str = names.PUBLISHER) -> Followers:
     shards: Any = publisher
-    return Followers(Edges(publisher), shards, readers)
+    access: Any = SimpleNamespace(is_given=lambda *_: True)
+    return Followers(Edges(publisher), shards, readers, access)
 
 
 def pages(publisher: Publisher, limit: int) -> list[list[str]]:

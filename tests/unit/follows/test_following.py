@@ -12,14 +12,15 @@ from fanfold import clock as product_clock
 from fanfold import times
 from fanfold.aws.retries import STEP
 from fanfold.errors import Contended
-from fanfold.follows import bulk_follow, follow
+from fanfold.follows import bulk_follow, follow, follows_table
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
-from fanfold.names import FOLLOWING, READERS
+from fanfold.follows.publisher.privacy import Privacies
+from fanfold.names import FOLLOWING, PUBLISHERS, READERS
 from fanfold.timeline.readers import Readers
 from fanfold.times import OVERTAKEN_MS
-from tests.stores import Queue, client_of
+from tests.stores import Queue, ask_again, client_of
 
 NOW_MS = 1_800_000_000_000
 
@@ -76,10 +77,10 @@ class Ben:
 def ben(monkeypatch: pytest.MonkeyPatch) -> Ben:
     monkeypatch.setattr(product_clock, "sleep", lambda _seconds: None)
     monkeypatch.setattr(product_clock, "now_ms", lambda: NOW_MS)
-    client = client_of(FOLLOWING, READERS)
+    client = client_of(FOLLOWING, PUBLISHERS, READERS)
     table = FollowsTable(client, FOLLOWING.name, Readers(client, READERS.name), 30)
     edges, queue = Edges(), Queue()
-    stubs: tuple[Any, Any] = (edges, queue)
+    stubs: tuple[Any, Any, Any] = (edges, Privacies(client, PUBLISHERS.name), queue)
     return Ben(Following(table, *stubs, max_follows=9, reconcile_after_seconds=10), edges, queue)
 
 
@@ -104,6 +105,21 @@ def test_a_request_gives_way_to_what_was_asked_more_than_a_second_later(
     assert is_followed is (follows if late_ms == OVERTAKEN_MS else not follows)
 
 
+def test_who_was_frozen_gives_way_to_what_was_asked_meanwhile(
+    ben: Ben, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send, later = ben.queue.send, NOW_MS + 60_000
+
+    def frozen(message: Any) -> None:
+        monkeypatch.setattr(ben.queue, "send", send)
+        monkeypatch.setattr(product_clock, "now_ms", lambda: later)
+        ben.unfollow("ada", at=later)
+        send(message)
+
+    monkeypatch.setattr(ben.queue, "send", frozen)
+    assert not ben.follow("ada", at=NOW_MS).is_active
+
+
 def test_nobody_gives_way_to_a_time_that_has_not_come(ben: Ben) -> None:
     ben.follow("ada", at=NOW_MS + 3_600_000)  # imported by a machine whose clock is wrong
     assert not ben.unfollow("ada", at=NOW_MS).is_active
@@ -121,7 +137,7 @@ def test_an_import_leaves_ended_follows_unless_told_again(ben: Ben, ahead_ms: in
 
 def test_a_row_that_never_holds_still_is_contended(ben: Ben) -> None:
     rows = ben.following.follows
-    ben.edges.then = lambda: rows.ask_again(rows.get("ben", "ada"), now_ms=1_000)
+    ben.edges.then = lambda: ask_again(rows, rows.get("ben", "ada"), now_ms=1_000)
     with pytest.raises(Contended, match="'ben' to 'ada' changed too often"):
         ben.follow("ada")
     assert len(ben.edges.calls) == STEP.attempts
@@ -143,7 +159,7 @@ def test_many_follows_are_written_in_groups_and_a_second_time_not_at_all(
     ben: Ben, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk_follow, "MAX_CHANGES", 2)
-    monkeypatch.setattr(bulk_follow, "PAGE", 1)
+    monkeypatch.setattr(follows_table, "PAGE", 1)
     wanted = ["cleo", "ada", "bea", "eve", "dan", "ada"]
     every = BulkFollowing(ben.following)
     ben.follow("bea")

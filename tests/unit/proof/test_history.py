@@ -169,6 +169,42 @@ def _handled(kind: str, at: float, end: int) -> list[str]:
     return [lines.write(kind, **about), lines.write(kind, **about, end=AT + end)]
 
 
+REQUESTED = [
+    lines.write(lines.FOLLOW, user=BOB, publisher=ADA, begin=ms(0)),
+    lines.write(lines.REQUEST, user=BOB, publisher=ADA, begin=ms(0), end=ms(0) + 50),
+]
+
+
+def test_a_request_may_become_a_follow_until_it_is_ended_and_once() -> None:
+    later = [*posted("first", 10), *posted("later", 2_000)]
+    assert kinds(REQUESTED, later, page(30), page(3_000)) == []
+    assert kinds(REQUESTED, posted("later", 2_000), page(30), page(3_000, "later")) == []
+    assert kinds(REQUESTED, later, page(3_000, "later"), page(3_100)) == [MISSING]
+    for end in (lines.UNFOLLOW, lines.REMOVE, lines.BLOCK):
+        ended = [*REQUESTED, *asked(end, 20), *later]
+        assert kinds(ended, page(3_000, "later")) == [NOT_FOLLOWED]
+
+
+def test_an_approved_follower_is_owed_what_is_posted_then() -> None:
+    approved = [*REQUESTED, *asked(lines.APPROVE, 20)]
+    assert kinds(approved, posted("first", 10), page(60)) == []
+    assert kinds(approved, posted("later", 40), page(60)) == [MISSING]
+    assert kinds(approved, posted("later", 40), page(60, "later")) == []
+    assert kinds(REQUESTED, asked(lines.APPROVE, 20, answered=False), POSTED, page(60)) == []
+
+
+@pytest.mark.parametrize("end", [lines.REMOVE, lines.BLOCK])
+def test_a_removed_or_blocked_follower_is_shown_nothing(end: str) -> None:
+    ended = [*FOLLOWED, *POSTED, *asked(end, 20)]
+    assert kinds(ended, page(30, "first")) == [NOT_FOLLOWED]
+    assert kinds(ended, page(30)) == []
+    assert kinds(ended, asked(lines.UNBLOCK, 40), page(60, "first")) == [NOT_FOLLOWED]
+    # One that comes late ends a follow that was repeated meanwhile, but none that began.
+    late = [*FOLLOWED, *POSTED, *asked(lines.FOLLOW, 20), *_handled(end, 15, 60_000)]
+    assert kinds(late, page(90)) == kinds(late, page(90, "first")) == []
+    assert kinds(late, page(90), page(120, "first")) == [NOT_FOLLOWED]
+
+
 def test_a_delivery_may_miss_a_follow_by_message_until_relate_has_put_its_edge() -> None:
     follow = _handled(lines.FOLLOW, 0, SECOND)
     assert kinds(follow, posted("early", 10), page(300)) == []

@@ -81,6 +81,7 @@ def test_an_example_of_an_answer_is_valid_and_shows_every_field_and_one_of_a_req
             _intake.PublishRequest: _intake.read_publish_request,
             _intake.EditRequest: _intake.read_edit_request,
             _intake.MarkerRequest: _intake.read_marker_request,
+            _intake.PrivacyRequest: _intake.read_privacy_request,
         }
         read = readers[operation.request](json.dumps(operation.request_example))
         sent = {name: each for name, each in read._asdict().items() if each is not None}

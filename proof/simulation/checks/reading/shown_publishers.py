@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 
 from fanfold.ids import sort_key, split_sort_key
@@ -72,9 +72,7 @@ def mutes_are_bounded(found: Evidence) -> Iterator[str]:
 
 def follow_requests(found: Evidence, pair: Pair) -> list[Asked]:
     """The requests to follow and unfollow, as reads see them: before deliveries do."""
-    relation = found.history.relations.get(pair)
-    requests = relation.requests if relation else []
-    return [replace(request, seen_by=math.nan) for request in requests]
+    return found.asked(pair)
 
 
 def is_hidden(found: Evidence, pair: Pair, begun_ms: float, ended_ms: float) -> bool | None:

@@ -1,6 +1,7 @@
 """`fanfold cost`: its estimates, and its write units against the model of DynamoDB."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
@@ -24,6 +25,8 @@ from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.levels import Growing, Levels
+from fanfold.follows.publisher.audience import Audience
+from fanfold.follows.publisher.privacy import Privacies
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.rates import Rate
 from fanfold.timeline.entries import Entries
@@ -32,6 +35,7 @@ from fanfold.timeline.posts import Posts
 from fanfold.timeline.readers import Readers
 from fanfold_cli.app import app
 from fanfold_cli.commands import cost
+from fanfold_cli.cost import follow
 from fanfold_cli.cost.follow import FirstFollow
 from fanfold_cli.cost.publish import WORKER_SECONDS, Publish, ledger_units, one_hop_units
 from fanfold_cli.terminal import WrongValue, dollars, duration
@@ -173,11 +177,12 @@ def test_the_output_shows_the_calculation_and_every_size() -> None:
         "86 workers: publish 10, express 40, bulk 16, relation 20",
         "they need 108 concurrent executions",
         "a new account has 10",
-        "the 30 posts that it brings: 35 write and 25 read units, $0.000025.",
+        "the 30 posts that it brings: 35 write and 26 read units, $0.000025.",
         "keeps up with 133 follows a second, as its share of the capacity allows",
+        "A request to a private publisher: 6 write and 12 read units, $5.25 a million.",
     ):
         assert text in sentences
-    assert "brings no posts: 5 write and 7 read units" in " ".join(run("--backfill", "0").split())
+    assert "brings no posts: 5 write and 8 read units" in " ".join(run("--backfill", "0").split())
     assert json.loads(run("--json", "--backfill", "10"))["first_follow"]["write_units"] == 15
 
 
@@ -253,6 +258,21 @@ class NoQueue:
     def send(self, *messages: Any) -> None: ...
 
 
+def users_of(model: Model) -> tuple[Following, Audience]:
+    """Both use cases in a warm container, which knows the publisher's level."""
+    client, queue = model.client, NoQueue()
+    growing = Growing(
+        Levels(PublishersTable(client, names.PUBLISHERS.name)), 8, 10_000, lambda *_: None
+    )
+    growing.levels.to_write("p" * 36)
+    table = FollowsTable(client, names.FOLLOWING.name, Readers(client, names.READERS.name), 30)
+    edges = Edges(EdgesTable(client, names.FOLLOWERS.name), growing)
+    privacies = Privacies(client, names.PUBLISHERS.name)
+    given: Any = table, edges, privacies, queue, 5_000, 10
+    how: Any = {"backfills": True, "rate": Rate.a_day(1_000)}
+    return Following(*given, **how), Audience(*given, **how)
+
+
 def spent_on_a_first_follow(posts: int) -> tuple[float, float]:
     """The write and read units of a follow, and of both of RELATE's orders, on the model."""
     model = Model()
@@ -261,22 +281,14 @@ def spent_on_a_first_follow(posts: int) -> tuple[float, float]:
     for number in range(posts + 5):
         new = NewPost(publisher_id="p" * 36, ref_id=f"{number:036d}")
         publishing.accept(new, accepted_at=clock.now_ms() + number)
-    queue: Any = NoQueue()
-    growing = Growing(
-        Levels(PublishersTable(client, names.PUBLISHERS.name)), 8, 10_000, lambda *_: None
-    )
-    growing.levels.to_write("p" * 36)  # remembered, as by a warm container
-    table = FollowsTable(client, names.FOLLOWING.name, Readers(client, names.READERS.name), 30)
-    edges = Edges(EdgesTable(client, names.FOLLOWERS.name), growing)
-    rate = Rate.a_day(1_000)
-    following = Following(table, edges, queue, 5_000, 10, backfills=True, rate=rate)
+    following, _ = users_of(model)
     newest = NewestPosts(Outbox(client, names.POSTS.name), 30, posts)
     backfilling = Backfilling(newest, Entries(client, names.TIMELINES.name))
     model.meter.units.clear()
     with patch.object(product_clock, "now_ms", clock.now_ms):
         now, pace = clock.now_ms(), Pace(1e6)
         following.follow("u" * 36, "p" * 36, asked_at=now)
-        row = table.get("u" * 36, "p" * 36) if posts else None
+        row = following.follows.get("u" * 36, "p" * 36) if posts else None
         if row:
             backfilling.first(row, sent_at=now, redelivered=False, pace=pace, stop_at=1e18)
         row, _ = following.settle("u" * 36, "p" * 36)
@@ -288,6 +300,25 @@ def spent_on_a_first_follow(posts: int) -> tuple[float, float]:
 def test_the_units_of_a_first_follow_agree_with_the_model_of_dynamodb(posts: int) -> None:
     estimate = FirstFollow.bringing(posts)
     assert (estimate.write_units, estimate.read_units) == spent_on_a_first_follow(posts)
+
+
+def test_the_units_of_a_request_and_its_approval_agree_with_the_model_of_dynamodb() -> None:
+    model = Model()
+    pair, now = ("u" * 36, "p" * 36), model.clock.now_ms()
+    following, audience = users_of(model)
+
+    def spent(act: Callable[[], object]) -> dict[str, float]:
+        model.meter.units.clear()
+        act()
+        following.settle(*pair)
+        return {"writes": model.used(WRITE), "reads": model.used(READ)}
+
+    with patch.object(product_clock, "now_ms", model.clock.now_ms):
+        audience.choose(pair[1], is_private=True, asked_at=now)
+        asked = spent(lambda: following.follow(*pair, asked_at=now))
+        approved = spent(lambda: audience.approve(*reversed(pair), asked_at=now))
+    assert asked == follow.REQUEST
+    assert approved == follow.APPROVAL
 
 
 @pytest.mark.parametrize(

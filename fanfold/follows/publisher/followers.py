@@ -15,6 +15,7 @@ from fanfold.follows import follower_estimate, ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follower_estimate import Estimate
 from fanfold.follows.levels import ttl_cache
+from fanfold.follows.publisher.access import Access
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import RingRead
 
@@ -42,12 +43,26 @@ class Followers:
     edges_table: EdgesTable
     publishers: PublishersTable
     readers: str
+    access: Access
     threads: Executor | None = None
     _counts: MutableMapping[str, Estimate] = field(default_factory=ttl_cache(COUNT_SECONDS))
 
     def forget(self) -> None:
         """Empty the cache, as after a cold start."""
         self._counts.clear()
+
+    def _page(self, publisher_id: str, start: str, limit: int) -> tuple[list[str], str | None]:
+        """A page of edges, and the place behind it; None at the end."""
+        level = self.publishers.shards(publisher_id).level
+        wanted = RingRead(level, start, ring.END, low_water=limit + 1)
+        found: list[str] = []
+        for edges in self.edges_table.edges(
+            publisher_id, wanted, limit=limit + 1, max_reads=PAGE_READS, threads=self.threads
+        ):
+            found += edges
+            if len(found) > limit:
+                return found[:limit], found[limit - 1]
+        return found, None if wanted.is_done else wanted.reached
 
     def list(
         self, user_id: str, publisher_id: str, *, limit: int, after: str | None
@@ -60,17 +75,9 @@ class Followers:
         start = ring.START
         if after is not None:
             start = cursor.decode(after, is_position=_is_place).position
-        level = self.publishers.shards(publisher_id).level
-        wanted = RingRead(level, start, ring.END, low_water=limit + 1)
-        found: list[str] = []
-        for edges in self.edges_table.edges(
-            publisher_id, wanted, limit=limit + 1, max_reads=PAGE_READS, threads=self.threads
-        ):
-            found += edges
-            if len(found) > limit:
-                return _followers(found[:limit]), cursor.encode(Cursor.at(found[limit - 1]))
-        end = None if wanted.is_done else cursor.encode(Cursor.at(wanted.reached))
-        return _followers(found), end
+        found, end = self._page(publisher_id, start, limit)
+        self._check_access(user_id, publisher_id)
+        return _followers(found), end and cursor.encode(Cursor.at(end))
 
     def count(self, user_id: str, publisher_id: str) -> Estimate:
         """How many there are, or were up to a minute ago. Raises `FollowersClosed`."""
@@ -86,7 +93,15 @@ class Followers:
                 threads=self.threads,
             ).estimate
             self._counts[publisher_id] = known
+        self._check_access(user_id, publisher_id)
         return known
+
+    def _check_access(self, user_id: str, publisher_id: str) -> None:
+        if not self.access.is_given(user_id, publisher_id):
+            raise FollowersClosed(
+                "You may see these followers once the publisher has approved you as one of them; "
+                "ask to follow it."
+            )
 
     def _check(self, user_id: str, publisher_id: str) -> None:
         if self.readers != names.USERS and user_id != publisher_id:

@@ -1,0 +1,1 @@
+"""What a publisher decides, and sees: who may follow, and who does."""

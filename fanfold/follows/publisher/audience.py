@@ -1,0 +1,182 @@
+"""What a publisher decides: who may follow it, and whom it blocks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fanfold import clock, cursor, times
+from fanfold.aws.retries import STEP
+from fanfold.contract import ID_PATTERN
+from fanfold.cursor import Cursor
+from fanfold.errors import BadInput, Contended, NoRequest
+from fanfold.follows.relation import (
+    Asked,
+    Follow,
+    Privacy,
+    approved,
+    blocked,
+    chosen,
+    removed,
+    unblocked,
+)
+from fanfold.follows.relations import Relations, Verdict
+from fanfold.ids import is_id
+from fanfold.messages import OpenRequests
+
+# Requests that one command opens: three seconds, at 30 ms each.
+PAGE = 100
+
+_REQUEST = re.compile(rf"(.{{{times.WIDTH}}})#({ID_PATTERN})", re.ASCII)
+
+
+class Waiting(NamedTuple):
+    """A request that waits: since when, and who asks."""
+
+    at: str
+    user_id: str
+
+    @classmethod
+    def of(cls, place: str) -> Waiting | None:
+        """The one at a place of the list, `<requested_at>#<user_id>`; None if it is no place."""
+        found = _REQUEST.fullmatch(place)
+        return cls(*found.groups()) if found and times.is_text(found[1]) else None
+
+
+def is_place(text: str) -> bool:
+    """Whether this is a place in a list of requests."""
+    return Waiting.of(text) is not None
+
+
+@dataclass(frozen=True)
+class Audience(Relations):
+    """The use case behind the routes and messages of publishers about their followers.
+
+    `asked_at` is the epoch millisecond of a request. All verbs are idempotent, and raise
+    `Contended`.
+    """
+
+    def approve(
+        self, publisher_id: str, user_id: str, *, asked_at: int, by_message: bool = False
+    ) -> Follow:
+        """Turn a request into a follow. Raises `NoRequest` if there is neither.
+
+        By a message, only if the request may still come; otherwise nothing changes.
+        """
+        _check_others(publisher_id, user_id)
+        asked = Asked(asked_at, clock.now_ms(), by_message)
+
+        def decide(seen: Sequence[Follow], asked: Asked) -> Verdict:
+            (row,) = seen
+            target = approved(row, asked)
+            is_over = row.has_place or row.shut or row.shuts or asked.is_late(row.left_at)
+            if target is row and not row.is_active and not (is_over and by_message):
+                who = f"'{user_id}'"
+                raise NoRequest(f"No request of {who} to follow you waits.", quoted=who)
+            return [target], ()
+
+        return self.change([(user_id, publisher_id)], decide, asked, actor=publisher_id)[0]
+
+    def remove(
+        self, publisher_id: str, user_id: str, *, asked_at: int, by_message: bool = False
+    ) -> None:
+        """Deny a request, or remove a follower; it is never refused (`Relations.change`)."""
+        _check_others(publisher_id, user_id)
+        asked = Asked(asked_at, clock.now_ms(), by_message)
+
+        def decide(seen: Sequence[Follow], asked: Asked) -> Verdict:
+            return [removed(seen[0], asked, privacy=self.privacies.read(publisher_id).version)], ()
+
+        self.change([(user_id, publisher_id)], decide, asked, actor=publisher_id)
+
+    def block(
+        self, user_id: str, other_id: str, *, asked_at: int, by_message: bool = False
+    ) -> None:
+        """End all that is between the user and the other, and keep it from beginning again.
+
+        Raises `TooManyBlocks` and `TooOften`.
+        """
+        self._shut(user_id, other_id, True, Asked(asked_at, clock.now_ms(), by_message))
+
+    def unblock(
+        self, user_id: str, other_id: str, *, asked_at: int, by_message: bool = False
+    ) -> None:
+        """Undo a block; nothing that it has ended begins again."""
+        self._shut(user_id, other_id, False, Asked(asked_at, clock.now_ms(), by_message))
+
+    def _shut(self, user_id: str, other_id: str, shut: bool, asked: Asked) -> None:
+        _check_others(user_id, other_id)
+        decided = blocked if shut else unblocked
+
+        def decide(seen: Sequence[Follow], asked: Asked) -> Verdict:
+            theirs, mine = seen
+            privacy = self.privacies.read(user_id).version
+            return decided(theirs, mine, asked, privacy=privacy), ()
+
+        self.change([(other_id, user_id), (user_id, other_id)], decide, asked, actor=user_id)
+
+    def choose(self, publisher_id: str, *, is_private: bool, asked_at: int) -> Privacy:
+        """Go private, or public; returns the privacy then.
+
+        Going public opens the requests that wait: RELATE is told before it, and once more after it.
+        """
+        asked = Asked(asked_at, clock.now_ms())
+        command = OpenRequests(publisher_id=publisher_id)
+        if not is_private:
+            self._send(command, delayed=True)
+        for _ in clock.tries(*STEP):
+            seen = self.privacies.read(publisher_id)
+            new = chosen(seen, is_private, asked._replace(now=clock.now_ms()))
+            if new is seen or self.privacies.replace(publisher_id, seen, new):
+                if not new.is_private:
+                    self._send(command)
+                return new
+        who = f"'{publisher_id}'"
+        raise Contended(f"The privacy of {who} changed too often; try again.", quoted=who)
+
+    def open_all(self, publisher_id: str, after: str, *, stop_at: float) -> None:
+        """Open a page of the requests that wait for a publisher who went public, behind `after`.
+
+        One by one, since each checks the same row. RELATE is told of those that are left, on later
+        pages or at `stop_at` of the monotonic clock. Raises `BadInput`.
+        """
+        if after and not is_place(after):
+            raise BadInput("'after' is no place in a list of requests.")
+        if self.privacies.read(publisher_id).is_private:
+            return
+        found, more = self.follows.requests(publisher_id, after=after or None, limit=PAGE)
+        for place in found:
+            if clock.monotonic() >= stop_at:
+                more = True
+                break
+            if self.open(place.partition("#")[2], publisher_id).is_listed:
+                return  # the publisher is private again
+            after = place
+        if more:
+            self._send(OpenRequests(publisher_id=publisher_id, after=after))
+
+    def requests(
+        self, publisher_id: str, *, limit: int, after: str | None
+    ) -> tuple[list[Waiting], str | None]:
+        """One page of who asks to follow, newest first, and the cursor to the next page."""
+        last = cursor.decode(after, is_position=is_place).position if after is not None else None
+        found, end = _page(*self.follows.requests(publisher_id, after=last, limit=limit))
+        return [each for each in map(Waiting.of, found) if each], end
+
+    def blocks(
+        self, user_id: str, *, limit: int, after: str | None
+    ) -> tuple[list[str], str | None]:
+        """One page of whom the user blocks, in order of id, and the cursor to the next page."""
+        last = cursor.decode(after, is_position=is_id).position if after is not None else None
+        return _page(*self.follows.blocks(user_id, after=last, limit=limit))
+
+
+def _check_others(user_id: str, other_id: str) -> None:
+    if user_id == other_id:
+        raise BadInput("That is your own id; name another user.")
+
+
+def _page(found: list[str], more: bool) -> tuple[list[str], str | None]:
+    return found, cursor.encode(Cursor.at(found[-1])) if more and found else None
