@@ -32,6 +32,7 @@ from fanfold_cli.usage import WrongUsage
 
 # The exit code of an audit that has read less than it was to read.
 NOT_ENOUGH = 2
+HOURS = 24
 
 
 def audit(
@@ -50,7 +51,10 @@ def audit(
         str | None,
         typer.Option(metavar="USER", help="Check one reader: each follow's newest posts."),
     ] = None,
-    hours: Annotated[float, typer.Option(min=0, help="Sample posts of the last hours.")] = 24.0,
+    hours: Annotated[
+        float | None,
+        typer.Option(min=0, help=rf"Sample posts of the last hours. \[default: {HOURS}]"),
+    ] = None,
     since: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Leave out posts before this time, as after a restore."),
@@ -75,10 +79,15 @@ def audit(
         raise WrongUsage("Choose what to audit: --sample N, --largest N, --post or --reader.")
     if repair and post is None:
         raise WrongUsage("--repair needs --post.")
+    if since is not None and post is not None:
+        raise WrongUsage("--since leaves out posts; --post names one: leave out one of the two.")
+    if hours is not None and alone:
+        raise WrongUsage("--hours is for --sample and --largest: leave it out.")
     for given in (post, reader):
         if given is not None:
             checked_id(given)
     since_ms = _ms_of(since) if since is not None else 0
+    last_hours = HOURS if hours is None else hours
     deployment = (Deployment.to_change if repair else Deployment.choose)(stack, home)
     meter = Meter(rate)
     with failing_with("The settings of the stage cannot be read"):
@@ -100,14 +109,12 @@ def audit(
             if reader is not None:
                 go_through(auditing.reader(reader), "Auditing", total=None, unit="follows")
             if largest is not None:
-                go_through(
-                    auditing.largest(largest, hours=hours), "Auditing", total=None, unit="pairs"
-                )
+                pairs = auditing.largest(largest, hours=last_hours)
+                go_through(pairs, "Auditing", total=None, unit="pairs")
             if sample is not None:
                 reports.say_forecast(auditing.units(sample))
-                go_through(
-                    auditing.sample(sample, hours=hours), "Auditing", total=sample, unit="pairs"
-                )
+                pairs = auditing.sample(sample, hours=last_hours)
+                go_through(pairs, "Auditing", total=sample, unit="pairs")
         except (FanfoldError, ClientError, BotoCoreError) as error:
             failure = str(error)
     found = auditing.report

@@ -205,6 +205,21 @@ def test_what_cannot_be_audited_is_refused(options: tuple[str, ...], said: str) 
     assert said in ran.said
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--post", POST, "--since", "2026-11-20"), "--since leaves out posts; --post names one:"),
+        (("--post", POST, "--hours", "24"), "--hours is for --sample and --largest:"),
+        (("--reader", "bob", "--hours", "24"), "--hours is for --sample and --largest:"),
+    ],
+)
+def test_an_option_that_would_change_nothing_is_refused(
+    options: tuple[str, ...], said: str
+) -> None:
+    ran = audit(*options)
+    assert (ran.exit_code, said in ran.said) == (2, True)
+
+
 def test_a_post_that_is_still_delivered_is_refused_with_what_to_do(system: System) -> None:
     system.follow("bob")
     system.publish()
