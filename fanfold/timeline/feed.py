@@ -16,6 +16,10 @@ from fanfold.timeline.post_cache import Hydration, shown
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.visibility import answer, ids_alone, shown_since
 
+CLOSED = (
+    "Follow the publisher, who must approve you if private, to find its posts in your timeline."
+)
+
 
 @dataclass(frozen=True)
 class Feeds:
@@ -60,20 +64,14 @@ class Feeds:
         The page of an unknown publisher is empty.
         """
         if not self._may_read(user_id, publisher_id):
-            raise FeedClosed(
-                "Here only a publisher reads its own feed; follow it to find its posts in your "
-                "timeline."
-            )
+            raise FeedClosed(CLOSED)
         source = Source(
             partial(self.outbox.newest, publisher_id), partial(self.outbox.oldest, publisher_id)
         )
         show = self.hydration.show if hydrate else ids_alone
         page = answer(source, show, asked, retention_days=self.retention_days)
         if not self.may_see(user_id, publisher_id):
-            raise FeedClosed(
-                "You may read this feed once its publisher has approved you as a follower; ask to "
-                "follow it."
-            )
+            raise FeedClosed(CLOSED)
         return page
 
     def _may_read(self, user_id: str, publisher_id: str) -> bool:

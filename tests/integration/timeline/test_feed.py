@@ -210,12 +210,16 @@ def test_a_feed_ends_with_the_retention(system: System) -> None:
     assert refs(feed(system)) == []
 
 
-def test_the_switch_closes_feeds_to_all_but_their_publisher(
+def test_the_switch_and_privacy_close_feeds_to_others_in_the_same_words(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published = publish(system, 1)
     let_read(system, names.PUBLISHER, monkeypatch)
     assert refs(feed(system, user="ada")) == published
-    for publisher in ("ada", "nobody"):
-        answer = feed(system, publisher)
-        assert (answer.status, answer.slug) == (403, "feed-closed")
+    closed = [feed(system, publisher) for publisher in ("ada", "nobody")]
+    let_read(system, names.USERS, monkeypatch)
+    system.http("api/choose_privacy", body={"private": True})
+    system.clock.advance(30)
+    closed.append(feed(system))
+    assert [(each.status, each.slug) for each in closed] == [(403, "feed-closed")] * 3
+    assert len({each.body["detail"] for each in closed}) == 1
