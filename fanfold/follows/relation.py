@@ -278,7 +278,6 @@ def _ended(seen: Follow, asked: Asked, privacy: int = 0) -> Follow:
 def may_be_new(row: Follow, sent_at: int) -> bool:
     """Whether the edge of a follow may have been put for a request of that time, or later.
 
-    Not if the follow had been there for long and was only requested again. A late message may begin
-    a follow long before its own edge, but then nobody has requested it again.
+    Not if the follow had been there for long and was only requested or approved again.
     """
-    return row.is_active and min(sent_at, row.asked_at) <= times.to_ms(row.followed_at) + NEW_MS
+    return row.is_active and sent_at <= times.to_ms(row.followed_at) + NEW_MS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -28,7 +28,7 @@ from fanfold.follows.publisher import audience as audience_module
 from fanfold.follows.publisher.access import Access
 from fanfold.follows.publisher.audience import Audience
 from fanfold.follows.publisher.privacy import SECONDS, Privacies
-from fanfold.follows.relation import BLOCKS, REQUESTS, Follow
+from fanfold.follows.relation import BLOCKS, NEW_MS, REQUESTS, Follow
 from fanfold.names import FOLLOWING, PUBLISHERS, READERS
 from fanfold.rates import Rate
 from fanfold.timeline.marks import weeks_of
@@ -96,6 +96,10 @@ class Stage:
 
     def choose(self, is_private: bool) -> None:
         self.audience.choose("ada", is_private=is_private, asked_at=self.now_ms)
+
+    def backfills(self) -> int:
+        """How many commands to backfill were sent."""
+        return [each.content["type"] for each in self.queue.sent].count("relation.backfill")
 
     def settle_all(self) -> None:
         """Carry out what RELATE is told."""
@@ -207,6 +211,17 @@ def test_who_follows_a_private_publisher_asks_and_waits_for_approval(stage: Stag
     assert stage.decide("approve").followed_at == times.to_text(NOW_MS + 9)
     assert (stage.state(), stage.requests(), stage.counts("ben")) == ("followed", [], (1, 0, 0))
     assert stage.decide("approve").is_active, "again"
+
+
+def test_an_approval_again_brings_posts_within_moments_of_the_first_alone(stage: Stage) -> None:
+    stage.choose(True)
+    stage.follow()
+    found = []
+    for later_ms in (1, NEW_MS, 1, 1):
+        stage.later(later_ms)
+        stage.decide("approve")
+        found.append(stage.backfills())
+    assert found == [1, 2, 2, 2]
 
 
 @pytest.mark.parametrize("verb", ["unfollow", "remove"])
@@ -733,6 +748,18 @@ def test_wherever_a_function_stops_relate_completes_it_and_it_may_be_repeated(
         if not has_stopped:
             return
     raise AssertionError("it never ends")
+
+
+def test_wherever_an_approval_stops_its_repeat_brings_posts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for calls in range(1, 30):
+        stage = waiting(monkeypatch)
+        with stopped_after(stage, calls), suppress(Stopped):
+            stage.decide("approve")
+        stage.later(1)
+        stage.decide("approve")
+        assert stage.backfills()
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -59,7 +59,7 @@ MINUTE_MS = 60_000
     ("followed", "asked", "sent", "expected"),
     [
         (0, 0, 0, True),
-        (0, 0, 10 * MINUTE_MS, True),  # by a late message
+        (0, 0, 3 * MINUTE_MS, False),  # approved again, which leaves the time of the request
         (0, 5 * MINUTE_MS, 0, True),  # the order of the follow itself, which has waited
         (0, MINUTE_MS, MINUTE_MS, True),  # asked again within moments
         (0, 3 * MINUTE_MS, 3 * MINUTE_MS, False),
