@@ -264,8 +264,11 @@ def _shut(
 
 
 def _ended(seen: Follow, asked: Asked, privacy: int = 0) -> Follow:
-    """What was requested before is late from now on."""
-    return replace(
+    """What was requested before is late from now on.
+
+    So an end again, of a later time, is written too; `seen` itself is what a copy leaves.
+    """
+    ended = replace(
         seen,
         state=UNFOLLOWED,
         requested_at="",
@@ -273,6 +276,7 @@ def _ended(seen: Follow, asked: Asked, privacy: int = 0) -> Follow:
         left_at=max(asked.at, seen.left_at),
         privacy=max(privacy, seen.privacy),
     )
+    return seen if ended == seen else ended
 
 
 def may_be_new(row: Follow, sent_at: int) -> bool:

@@ -438,6 +438,21 @@ def test_what_was_sent_before_a_removal_is_late(stage: Stage) -> None:
     assert stage.state() == "unfollowed"
 
 
+@pytest.mark.parametrize("is_follower", [True, False])
+def test_a_copy_of_a_removal_writes_nothing_and_a_later_one_its_time(
+    stage: Stage, is_follower: bool
+) -> None:
+    if is_follower:
+        stage.follow()
+    for by_message in (False, True, True):
+        stage.decide("remove", asked_at=NOW_MS + 5, by_message=by_message)
+    version = stage.row().version
+    assert version == 1 + is_follower
+    stage.decide("remove", asked_at=NOW_MS + 6)
+    assert stage.row().version == version + 1
+    assert not stage.follow(asked_at=NOW_MS + 6, by_message=True, approves=True).is_active
+
+
 def test_a_repeated_request_shields_nobody_from_a_removal(stage: Stage) -> None:
     stage.follow()
     stage.later(9 * OVERTAKEN_MS)
