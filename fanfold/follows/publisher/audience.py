@@ -151,8 +151,10 @@ class Audience(Relations):
             if clock.monotonic() >= stop_at:
                 more = True
                 break
-            if self.open(place.partition("#")[2], publisher_id).is_listed:
-                return  # the publisher is private again
+            row = self.open(place.partition("#")[2], publisher_id)
+            # It may also have been decided with a later privacy, which a restore has lost.
+            if row.is_listed and self.privacies.read(publisher_id).is_private:
+                return
             after = place
         if more:
             self._send(OpenRequests(publisher_id=publisher_id, after=after))

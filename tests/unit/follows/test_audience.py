@@ -382,6 +382,24 @@ def test_what_is_left_of_a_page_is_left_to_the_next_command(stage: Stage) -> Non
     stage.settle_all()
 
 
+def test_a_request_decided_with_a_privacy_that_was_lost_keeps_no_other_waiting(
+    stage: Stage,
+) -> None:
+    stage.choose(True)
+    stage.follow("cid")
+    stage.later(1)
+    stage.choose(False)
+    public = stage.client.scan(TableName=PUBLISHERS.name)["Items"]
+    stage.later(1)
+    stage.choose(True)
+    stage.later((SECONDS + 1) * 1000)
+    stage.follow("ben")
+    for item in public:  # a restore
+        stage.client.put_item(TableName=PUBLISHERS.name, Item=item)
+    stage.audience.open_all("ada", "", stop_at=1e18)
+    assert (stage.state("ben"), stage.state("cid")) == ("requested", "followed")
+
+
 def test_settling_opens_a_request_of_a_public_publisher_and_no_other(stage: Stage) -> None:
     stage.choose(True)
     stage.follow()
