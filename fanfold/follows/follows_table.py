@@ -22,7 +22,15 @@ from fanfold.aws import dynamodb
 from fanfold.aws.items import MAX_KEYS, Item, expressions, get_number, get_text, number, text
 from fanfold.channels.head import Head
 from fanfold.errors import TooManyBlocks, TooManyFollows
-from fanfold.follows.relation import BLOCKS, REQUESTS, STATES, UNFOLLOWED, Follow, Move
+from fanfold.follows.relation import (
+    BLOCKS,
+    REQUESTS,
+    STATES,
+    UNFOLLOWED,
+    Follow,
+    Move,
+    is_ended,
+)
 from fanfold.names import EXPIRES_AT
 from fanfold.timeline import marks
 from fanfold.timeline.readers import NO_ROW_CHANGE, Counted, Counts, Readers, RowChange
@@ -37,7 +45,7 @@ if TYPE_CHECKING:
 # (`MAX_FIRST_SENT_MS`), and then kept by SQS for 14.
 TOMBSTONE_SECONDS = 45 * 24 * 60 * 60
 _SEPARATOR = "#"  # in no id
-# How many users one may block.
+# How many users one may block, apart from blocks that end a follow or a request.
 MAX_BLOCKS = 10_000
 # Rows of one user that are read at a time.
 PAGE = 1_000
@@ -117,8 +125,8 @@ class FollowsTable:
         """Change relations, all or none; returns them as they are then, in this order.
 
         They are up to 99 new follows of one user, or both relations of two users, or one relation.
-        The user of the last one is `counted` at a rate, and keeps to `max_follows` and
-        `MAX_BLOCKS`. `also` has further actions of the transaction.
+        The user of the last one is `counted` at a rate, and keeps to `max_follows`, and unless they
+        end something, to `MAX_BLOCKS`. `also` has further actions of the transaction.
 
         None if somebody else changed one of them meanwhile, or if a user's row changed, or if
         `also` is refused; read it again. Raises `TooManyFollows` and `TooManyBlocks`.
@@ -128,20 +136,19 @@ class FollowsTable:
         actions = [{"Update": self._update(*each, now_ms=now_ms)} for each in done]
         actions += [each for move in done for each in self._lists(*map(places_of, move))]
         actions += also
+        room = Counts(max_follows, blocks=0 if is_ended(moves) else MAX_BLOCKS)
         for user_id in dict.fromkeys(each.user_id for each in changed):
             own = [each for each in done if each[1].user_id == user_id]
             is_last = user_id == changed[-1].user_id
             rate = counted if is_last else None
-            update = self._reader(
-                user_id, own, now_ms=now_ms, max_follows=max_follows, counted=rate
-            )
+            update = self._reader(user_id, own, now_ms=now_ms, room=room, counted=rate)
             if update:
                 actions.append({"Update": update})
         if len(actions) < 2:
             return changed if not actions or self._update_one(actions[0]["Update"]) else None
         reasons = dynamodb.transact(self.client, actions)
         if reasons[-1:] == ["ConditionalCheckFailed"] and set(reasons[:-1]) == {"None"}:
-            self._refuse(done, max_follows)
+            self._refuse(done, room)
         return None if reasons else changed
 
     def _reader(
@@ -150,7 +157,7 @@ class FollowsTable:
         moves: Sequence[Move],
         *,
         now_ms: int,
-        max_follows: int,
+        room: Counts,
         counted: Counted | None,
     ) -> dict[str, Any] | None:
         """The Update of the row of a user whose relations change; None if nothing in it does."""
@@ -163,8 +170,8 @@ class FollowsTable:
         )
         if not (begun or ended or any(counts)):
             return None
-        if counts.follows > max_follows:
-            raise too_many(user_id, max_follows)
+        if counts.follows > room.follows:
+            raise too_many(user_id, room.follows)
         change, memo = marks.NO_CHANGE, NO_ROW_CHANGE
         if begun or ended:
             # Marks without a row do occur: of a tombstone that has expired, or after a restore.
@@ -179,7 +186,6 @@ class FollowsTable:
                 left, ended_at = new.publisher_id, new.ended_at
                 change = marks.unfollowed(reader, left, ended_at=ended_at, **times)
                 memo = self._unfollowed(left)
-        room = Counts(max_follows, blocks=MAX_BLOCKS)
         return self.readers.change(user_id, counts, change, room=room, counted=counted, also=memo)
 
     def _lists(self, before: Set[Place], after: Set[Place]) -> Iterator[dict[str, Any]]:
@@ -198,7 +204,7 @@ class FollowsTable:
         actions: list[Any] = [{"Update": self._update(seen, new, now_ms=now_ms)}]
         return not dynamodb.transact(self.client, [*actions, *self._lists(places, places_of(seen))])
 
-    def _refuse(self, moves: Sequence[Move], max_follows: int) -> None:
+    def _refuse(self, moves: Sequence[Move], room: Counts) -> None:
         """Raise if the last user's row has no room, which is why a transaction was refused.
 
         Otherwise, the user's rate is used up, or the head of the channels that this function knows
@@ -207,9 +213,9 @@ class FollowsTable:
         _, new = moves[-1]
         known = self.readers.get(new.user_id)
         places = sum(after.has_place - before.has_place for before, after in moves)
-        if places > 0 and known.follows > max_follows - places:
-            raise too_many(new.user_id, max_follows)
-        if new.shuts and known.blocks >= MAX_BLOCKS:
+        if places > 0 and known.follows > room.follows - places:
+            raise too_many(new.user_id, room.follows)
+        if new.shuts and 0 < room.blocks <= known.blocks:
             raise too_many_blocks(new.user_id)
 
     def mark(self, seen: Follow, *, now_ms: int) -> bool:
@@ -441,6 +447,6 @@ def too_many(user_id: str, max_follows: int) -> TooManyFollows:
 def too_many_blocks(user_id: str) -> TooManyBlocks:
     who = f"'{user_id}'"
     return TooManyBlocks(
-        f"{who} blocks {MAX_BLOCKS:,} users, as many as one may; unblock one, then block again.",
+        f"{who} blocks {MAX_BLOCKS:,} users or more; unblock some, then block again.",
         quoted=who,
     )

@@ -236,10 +236,13 @@ def is_counted(moves: Sequence[Move]) -> bool:
     That is a follow, a request, a block, or a tombstone of what was never followed. Follows pay for
     other tombstones.
     """
-    if any(seen.has_place and not target.has_place for seen, target in moves):
-        return False
     is_new = any(not seen.version and target != seen for seen, target in moves)
-    return is_new or is_begun(moves)
+    return (is_new or is_begun(moves)) and not is_ended(moves)
+
+
+def is_ended(moves: Sequence[Move]) -> bool:
+    """Whether a change ends a follow or a request; such a change is never refused."""
+    return any(seen.has_place and not target.has_place for seen, target in moves)
 
 
 def is_begun(moves: Sequence[Move]) -> bool:

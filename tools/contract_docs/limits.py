@@ -77,7 +77,7 @@ On the queue, a message whose id, `body` or `published_at` is refused becomes a 
 | --- | --- | --- |
 | publishers that one user mutes | {marks.MAX_MUTED:,} | 409 `too-many-mutes` |
 | recent unfollows kept as marks for one user | {marks.MAX_HIDDEN:,} | further unfollows succeed, but for the retention and {marks.VERIFY_MARGIN_DAYS} day each page reads whether the user follows its publishers |
-| users whom one user blocks | {follows_table.MAX_BLOCKS:,} | 409 `too-many-blocks`; by message, a dead letter |
+| users whom one user blocks | {follows_table.MAX_BLOCKS:,}, and more by blocks that end a follow or request | 409 `too-many-blocks`; by message, a dead letter |
 | publishers that one user follows or has asked to | {Settings.max_follows:,} (`-c max_follows=`) | 409 `too-many-follows`; by message, a dead letter that names user and limit |
 | posts of one publisher | {Settings.publishes_per_minute} at once, and as many again in each minute (`-c publishes_per_minute=`); edits and retractions do not count | 429 `too-many-requests`, and `Retry-After` says when there is room. A message takes the bulk lane instead |
 | new follows, requests to follow and blocks of one user over HTTP | {Settings.follows_per_day:,} at once, and as many again in each day (`-c follows_per_day=`); unfollows of publishers that were never followed, and removals of users who never followed, count too | the same. What ends a follow or a request is never refused, but above the limit it leaves no tombstone if there was none. Messages do not count |

@@ -96,7 +96,7 @@ class Audience(Relations):
     ) -> None:
         """End all that is between the user and the other, and keep it from beginning again.
 
-        Raises `TooManyBlocks` and `TooOften`.
+        Raises `TooManyBlocks` and `TooOften` if it ends nothing.
         """
         self._shut(user_id, other_id, True, Asked(asked_at, clock.now_ms(), by_message))
 

@@ -690,6 +690,31 @@ def test_one_blocks_so_many_and_no_more(stage: Stage, monkeypatch: pytest.Monkey
     stage.check()
 
 
+@pytest.mark.parametrize("by_message", [False, True])
+def test_a_block_that_ends_something_is_never_refused(
+    monkeypatch: pytest.MonkeyPatch, by_message: bool
+) -> None:
+    stage = make(monkeypatch, rate=Rate.a_day(3))
+    monkeypatch.setattr(follows_table, "MAX_BLOCKS", 1)
+    block = partial(stage.decide, "block", by_message=by_message)
+    block("dan")
+    stage.follow("ben")
+    stage.following.follow("ada", "eve", asked_at=stage.now_ms)
+    stage.choose(True)
+    stage.later((SECONDS + 1) * 1000)
+    stage.follow("cid")
+    for user in ("ben", "cid", "eve"):
+        block(user, asked_at=stage.now_ms)
+        assert stage.row(user).shut
+    assert stage.counts("ada") == (0, 0, 4)
+    for _ in range(2):
+        with pytest.raises(TooManyBlocks):
+            block("fay", asked_at=stage.now_ms)
+        stage.later(DAY_MS)
+        stage.decide("unblock", "ben")
+    stage.check()
+
+
 # Who sees
 
 
