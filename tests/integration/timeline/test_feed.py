@@ -210,7 +210,7 @@ def test_a_feed_ends_with_the_retention(system: System) -> None:
     assert refs(feed(system)) == []
 
 
-def test_the_switch_and_privacy_close_feeds_to_others_in_the_same_words(
+def test_the_switch_closes_feeds_to_all_but_their_publisher(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published = publish(system, 1)
