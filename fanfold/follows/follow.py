@@ -88,7 +88,7 @@ class Following(Relations):
         gone public, after RELATE had opened those that waited: it is opened here.
         """
         done = self.reconcile(user_id, publisher_id)
-        if done.row.is_listed and not self.privacies.read(publisher_id).is_private:
+        if done.row.is_listed and not done.row.must_wait(self.privacies.read(publisher_id)):
             self.open(user_id, publisher_id)
             done = self.reconcile(user_id, publisher_id)
         self._note_channel(done.row)

@@ -123,6 +123,10 @@ class Follow:
         """Whether the privacy of the publisher decides what the user may do."""
         return not (self.is_active or self.shut or self.user_id == self.publisher_id)
 
+    def must_wait(self, privacy: Privacy) -> bool:
+        """Whether its request waits for approval; an older privacy than its own was restored."""
+        return privacy.is_private or privacy.version < self.privacy
+
 
 # A relation as it was read, and as it shall be.
 Move: TypeAlias = tuple[Follow, Follow]

@@ -200,7 +200,7 @@ class Relations:
         def decide(seen: Sequence[Follow], _: Asked) -> Verdict:
             (row,) = seen
             privacy = self.privacies.read(publisher_id)
-            if privacy.is_private or privacy.version < row.privacy:
+            if row.must_wait(privacy):
                 return [row], ()
             follow = opened(row, clock.now_ms())  # once it was public
             return [follow], [self.privacies.unchanged(publisher_id, privacy)]

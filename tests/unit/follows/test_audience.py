@@ -194,6 +194,12 @@ def stopped_after(stage: Stage, calls: int) -> Iterator[None]:
         yield
 
 
+def lose_the_choice(stage: Stage) -> None:
+    """Delete the publisher's row, as a restore to before its choice does."""
+    key = {"publisher_id": {"S": "ada#privacy"}}
+    stage.client.delete_item(TableName=PUBLISHERS.name, Key=key)
+
+
 # Requests
 
 
@@ -315,8 +321,7 @@ def test_a_stamp_above_the_privacy_of_a_publisher_counts_as_private(stage: Stage
     stage.follow()
     stage.later(1)
     stage.unfollow()
-    key = {"publisher_id": {"S": "ada#privacy"}}
-    stage.client.delete_item(TableName=PUBLISHERS.name, Key=key)
+    lose_the_choice(stage)
     following, _ = stage.container()
     assert following.follow("ben", "ada", asked_at=stage.now_ms + 1).is_requested
     assert not Access(stage.table, following.privacies).is_given("ben", "ada")
@@ -341,6 +346,15 @@ def test_a_choice_again_changes_nothing_of_its_version(stage: Stage) -> None:
     after = stage.audience.privacies.read("ada")
     assert (after.version, after.since) == (before.version, before.since)
     assert after.asked_at == before.asked_at + 5
+
+
+def test_after_a_restore_no_version_comes_again(stage: Stage) -> None:
+    stage.choose(True)
+    before = stage.audience.privacies.read("ada").version
+    lose_the_choice(stage)
+    stage.later(1)
+    stage.choose(True)
+    assert stage.audience.privacies.read("ada").version > before
 
 
 def test_a_stage_may_be_private_by_default(stage: Stage) -> None:
@@ -429,6 +443,27 @@ def test_a_request_is_not_opened_by_a_privacy_that_changes_meanwhile(stage: Stag
     stage.client.call = call
     stage.following.open("ben", "ada")
     assert stage.state() == "requested"
+
+
+def test_a_request_is_not_opened_because_the_choice_is_lost(stage: Stage) -> None:
+    stage.choose(True)
+    stage.follow()
+    lose_the_choice(stage)
+    stage.following.open("ben", "ada")
+    assert stage.state() == "requested"
+    stage.queue.sent.clear()
+    stage.following.settle("ben", "ada")
+    assert stage.queue.sent == [], "each order would send another, for ever"
+
+
+def test_a_removal_of_before_an_opening_ends_the_follow(stage: Stage) -> None:
+    stage.choose(True)
+    stage.follow()
+    stage.later(9)
+    stage.choose(False)
+    stage.settle_all()
+    stage.decide("remove", asked_at=NOW_MS + 5, by_message=True)
+    assert stage.state() == "unfollowed"
 
 
 def test_a_place_that_is_none_is_refused(stage: Stage) -> None:
@@ -522,6 +557,15 @@ def test_an_approval_leaves_the_time_of_the_request(stage: Stage) -> None:
     stage.decide("approve")
     stage.unfollow(asked_at=NOW_MS + 5, by_message=True)
     assert stage.state() == "unfollowed"
+
+
+def test_a_repeated_request_shields_nobody_from_an_approval(stage: Stage) -> None:
+    stage.choose(True)
+    stage.follow()
+    stage.later(9 * OVERTAKEN_MS)
+    stage.follow()
+    stage.decide("approve", asked_at=NOW_MS + 1)
+    assert stage.state() == "followed"
 
 
 def test_an_approval_may_come_with_its_follow(stage: Stage) -> None:
@@ -655,6 +699,32 @@ def test_a_block_and_its_end_have_a_follower_of_a_private_publisher_ask_at_once(
     stage.later(1)
     assert stage.follow().is_requested
     stage.check()
+
+
+def test_an_unblock_has_who_was_blocked_before_going_private_ask_at_once(stage: Stage) -> None:
+    stage.decide("block")
+    stage.follow("eve")  # the container remembers that Ada is public
+    _, another = stage.container()
+    stage.later(1)
+    another.choose("ada", is_private=True, asked_at=stage.now_ms)
+    another.unblock("ada", "ben", asked_at=stage.now_ms)
+    stage.later(1)
+    assert stage.follow().is_requested
+    stage.check()
+
+
+def test_what_the_blocker_sent_under_the_block_is_late_after_it(stage: Stage) -> None:
+    stage.decide("block")
+    stage.later(9)
+    stage.decide("unblock")
+    stage.following.follow("ada", "ben", asked_at=NOW_MS + 5, by_message=True)
+    assert stage.state("ada", "ben") == "unfollowed"
+
+
+def test_a_blocked_user_must_ask_even_a_public_publisher(stage: Stage) -> None:
+    assert not stage.following.must_ask(stage.row())
+    stage.decide("block")
+    assert stage.following.must_ask(stage.row())
 
 
 def test_who_asks_a_publisher_that_went_public_needs_no_other_place(
