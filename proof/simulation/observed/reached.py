@@ -446,8 +446,10 @@ class Reached:
             if "TransactionConflict" in reasons:
                 self.note("a transaction in conflict")
             if "ConditionalCheckFailed" in reasons[:-1]:
-                first = request["TransactItems"][reasons.index("ConditionalCheckFailed")]["Update"]
-                self._contended("follow", _row_of(first), task)
+                first = request["TransactItems"][reasons.index("ConditionalCheckFailed")]
+                row = _row_of(first.get("Update") or first["ConditionCheck"])
+                is_follow = row[0] == names.FOLLOWING.name
+                self._contended("follow" if is_follow else "opening of a request", row, task)
         elif code == CONFLICT:
             self.note("an update in conflict")
         elif code == CONDITION:
