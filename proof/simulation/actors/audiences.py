@@ -17,6 +17,8 @@ from proof.simulation.world.world import World
 
 # The share of worlds with such publishers.
 SHARE = 0.3
+# The share of these in whose stage publishers are private by default.
+BY_DEFAULT = 0.15
 USERS = 3
 # A pause between two acts, in seconds: none, within a request, or around the time for which doors
 # remember a privacy.
@@ -34,6 +36,12 @@ def start(world: World, people: Sequence[str], posting: Sequence[str]) -> None:
     if random.random() >= SHARE:
         return
     world.has_audiences = True
+    # From a separate generator, so that other worlds stay as they were.
+    by_default = Random(f"{world.seed} by default")
+    if by_default.random() < BY_DEFAULT and not world.has_operators:
+        world.history.audience.is_private_by_default = True
+        for publisher in posting:
+            _open(world, by_default, publisher)
     for number, publisher in enumerate(posting[: random.choice((1, 1, 2))]):
         world.history.audience.deciding.add(publisher)
         own = Random(f"{world.seed} audience {number}")
@@ -44,6 +52,18 @@ def start(world: World, people: Sequence[str], posting: Sequence[str]) -> None:
         course, user = own.choice(COURSES), f"{publisher}-fan"
         play = partial(_play, world, Random(f"{world.seed} {user}"), course, publisher, user)
         world.start_client(f"{publisher} plays", play)
+
+
+def _open(world: World, random: Random, publisher: str) -> None:
+    """Have a publisher of a stage where all are private decide what it shall be, perhaps late."""
+    world.history.audience.deciding.add(publisher)
+    seconds = random.uniform(0, random.choice((0, 5, 60)))
+
+    def choose() -> None:
+        world.scheduler.sleep(seconds)
+        audience.choose(world, publisher, is_private=False)
+
+    world.start_client(f"{publisher} opens", choose)
 
 
 def _decide(world: World, random: Random, publisher: str, people: Sequence[str]) -> None:

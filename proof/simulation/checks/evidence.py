@@ -293,7 +293,7 @@ class Evidence:
         requests = relation.settled_requests()
         if of_reads:
             requests = [replace(request, seen_by=math.nan) for request in requests]
-        choices = self.history.audience.choices.get(pair[1])
+        choices = self.history.audience.choices_of(pair[1])
         if not choices:
             return requests
         return with_privacy(requests, choices, skew_ms=self.skew_ms, of_reads=of_reads)

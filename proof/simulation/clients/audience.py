@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from proof.simulation.oracle.audience import BY_DEFAULT
 from proof.simulation.oracle.follows import Asked, Sighting
 
 Pair = tuple[str, str]  # user, publisher
@@ -39,6 +40,7 @@ class Listed:
 class AudienceHistory:
     """All that was asked and answered in a run about who may follow whom."""
 
+    is_private_by_default: bool = False
     # By publisher, as `Asked`, in which "follow" means "go private"; and what it was told since.
     choices: dict[str, list[Asked]] = field(default_factory=lambda: defaultdict(list))
     told: dict[str, list[Sighting]] = field(default_factory=lambda: defaultdict(list))
@@ -48,3 +50,8 @@ class AudienceHistory:
     looks: list[Look] = field(default_factory=list)
     lists: list[Listed] = field(default_factory=list)
     deciding: set[str] = field(default_factory=set)  # publishers who have decided anything
+
+    def choices_of(self, publisher: str) -> list[Asked]:
+        """What a publisher has chosen, and the stage before."""
+        by_default = [BY_DEFAULT] if self.is_private_by_default else []
+        return [*by_default, *self.choices.get(publisher, [])]

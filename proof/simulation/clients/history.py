@@ -277,7 +277,7 @@ class History:
         is_followed = relation is None or all(
             request.verb is Verb.FOLLOW for request in relation.requests
         )
-        is_public = publisher not in self.audience.choices
+        is_public = not self.audience.choices_of(publisher)
         return is_followed and is_public and not self.readers.mutes.get((user, publisher))
 
     def tried_to_retract(self, ref_id: str) -> bool:

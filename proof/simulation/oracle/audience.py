@@ -16,6 +16,8 @@ from proof.simulation.oracle.follows import OVERTAKEN_MS, Asked, Verb, surely
 REMEMBERED_MS = 5_000 + 100 + 1
 APPROVALS = {Verb.APPROVE, Verb.APPROVED}
 BLOCKS = {Verb.BLOCK, Verb.UNBLOCK}
+# The choice of a stage where publishers are private by default, of before all requests.
+BY_DEFAULT = Asked(True, 0.0, ended=0.0)
 
 
 def with_privacy(
@@ -77,7 +79,8 @@ def _stamps(requests: Sequence[Asked], before: float, skew_ms: float) -> Iterato
 
 def public(choices: Sequence[Asked], *, skew_ms: float) -> Iterator[tuple[float, float]]:
     """The spans in which a publisher may be public."""
-    moments = sorted({-math.inf, math.inf, *(at for each in choices for at in _ends(each))})
+    first = 0.0 if BY_DEFAULT in choices else -math.inf
+    moments = sorted({first, math.inf, *(at for each in choices for at in _ends(each))})
     begun = math.nan
     for since, until in pairwise(moments):
         # Within whole milliseconds: at either end, a choice may be about to take effect.

@@ -92,6 +92,9 @@ class Environment:
                 forget()
         if (stores := getattr(self.door, "stores", None)) is not None:
             stores.privacies.forget()
+            # All use cases of the environment have this one, which is frozen.
+            is_private = running.world.history.audience.is_private_by_default
+            object.__setattr__(stores.privacies, "private_by_default", is_private)
         following = getattr(self.door, "following", None)
         if following is not None:
             following.edges.forget()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fanfold.errors import BlockedByYou
 from fanfold.follows import relation
 from fanfold.follows.relation import Follow, Privacy
-from proof.simulation.oracle.audience import with_privacy
+from proof.simulation.oracle.audience import BY_DEFAULT, with_privacy
 from proof.simulation.oracle.follows import (
     FOLLOWS,
     NONE,
@@ -310,3 +310,10 @@ def test_the_oracle_says_what_nobody_has_asked_for(relations: list[int], tried: 
     last = max(each.ended for each in asked if each.ended < math.inf)
     seen = Sighting(last + 100, math.inf, False, throughout=True, among=frozenset(relations))
     assert [*contradictions(asked, [seen], skew_ms=0)] == [seen]
+
+
+@pytest.mark.parametrize(("choices", "wrong"), [([], WAITS), ([BY_DEFAULT], FOLLOWS)])
+def test_a_stage_has_chosen_for_publishers_who_have_not(choices: list[Asked], wrong: int) -> None:
+    asked = with_privacy([Asked(True, 9e12, 9e12)], choices, skew_ms=SKEW_MS, of_reads=False)
+    seen = Sighting(9e12 + 9, math.inf, False, throughout=True, among=frozenset({wrong}))
+    assert [*contradictions(asked, [seen], skew_ms=SKEW_MS)] == [seen]

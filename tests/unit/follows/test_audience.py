@@ -840,15 +840,19 @@ VERBS: dict[str, Callable[[Stage], object]] = {
     "approve": lambda stage: stage.decide("approve"),
     "remove": lambda stage: stage.decide("remove"),
     "block": lambda stage: stage.decide("block"),
+    "block a friend": lambda stage: stage.decide("block", "fay"),
     "unblock": lambda stage: stage.decide("unblock", "eve"),
     "public": lambda stage: stage.choose(False),
 }
 
 
 def waiting(monkeypatch: pytest.MonkeyPatch) -> Stage:
-    """Ben waits, and Eve is blocked."""
+    """Fay and Ada follow each other, Ben waits, and Eve is blocked."""
     stage = make(monkeypatch)
+    stage.follow("fay")
+    stage.following.follow("ada", "fay", asked_at=stage.now_ms)
     stage.choose(True)
+    stage.later((SECONDS + 1) * 1000)
     stage.follow()
     stage.decide("block", "eve")
     stage.settle_all()

@@ -34,7 +34,7 @@ def publishers_are_told_what_they_chose(found: Evidence) -> Iterator[str]:
     _ = found.seen  # reads after the run count, too
     audience = found.history.audience
     for publisher, told in audience.told.items():
-        choices = audience.choices.get(publisher, [])
+        choices = audience.choices_of(publisher)
         for what in contradictions(choices, told, skew_ms=found.skew_ms):
             if isinstance(what, Sighting):
                 is_private = "private" if what.follows else "public"
@@ -90,7 +90,7 @@ def _looked(found: Evidence) -> Iterator[tuple[Pair, Sighting]]:
             continue
         relation = found.history.relations.get(pair)
         requests = relation.requests if relation else []
-        choices = found.history.audience.choices.get(look.publisher, [])
+        choices = found.history.audience.choices_of(look.publisher)
         during = Asked(False, look.begun_ms, look.ended_ms)
         is_private = privacy(requests, choices, during, skew_ms=found.skew_ms)
         if look.is_open:
@@ -132,7 +132,7 @@ def lists_agree_with_relations(found: Evidence) -> Iterator[str]:
         return
     at_ms = found.seen.at_ms
     for publisher, users in found.seen.requests.items():
-        choices = found.history.audience.choices.get(publisher, [])
+        choices = found.history.audience.choices_of(publisher)
         is_private = surely(choices, at_ms, at_ms, skew_ms=found.skew_ms)
         if users and is_private is False:
             yield f"{users} wait for {publisher}, who is public."
