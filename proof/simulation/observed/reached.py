@@ -283,6 +283,8 @@ class Reached:
             self.note(f"a request {'opened by RELATE' if by_relate else 'approved or opened'}")
         elif after % SHUT == WAITS and before % SHUT == NONE:
             self.note("a blocked user asks" if after & SHUT else "a request waits")
+        elif before % SHUT == WAITS and after % SHUT == NONE:
+            self.note("a request ended")
         if after & SHUT and not before & SHUT:
             self.note("a block of a follower" if before % SHUT == FOLLOWS else "a block")
         elif before & SHUT and not after & SHUT:
