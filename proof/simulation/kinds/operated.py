@@ -96,9 +96,12 @@ def play(
     if world.channels.stage.threshold > 0:
         act = partial(promoters.promote_and_demote, world, promoting, posting)
         world.start_client("promoter", act)
-    # A restore of relations undoes blocks, which the oracle does not follow.
-    if random.random() < 0.4 and not world.has_audiences:
-        world.start_client("restore", partial(restores.restore_a_table, world, random))
+    is_restored, restoring = random.random() < 0.4, random
+    if world.has_audiences:  # from a separate generator, so that the others stay as they were
+        restoring = Random(f"{world.seed} a restore")
+        is_restored = restoring.random() < 0.4
+    if is_restored:
+        world.start_client("restore", partial(restores.restore_a_table, world, restoring))
     else:
         start(0.4, "lanes", on_call.switch_lanes, random)
     start(0.4, "deliveries", on_call.send_again, random)
