@@ -36,6 +36,7 @@ VERBS: dict[str, tuple[Verb, Verb | None]] = {
     contract.USER_BLOCKED: (Verb.BLOCK, Verb.SHUT_OUT),
     contract.USER_UNBLOCKED: (Verb.UNBLOCK, Verb.LET_IN),
 }
+FOLLOWS = Verb.FOLLOW, Verb.APPROVED
 IN_MESSAGES = re.compile("|".join(re.escape(f'"{each}"') for each in VERBS))
 # A publisher who never had more followers has small posts: PLAN reads four for its estimate, so it
 # has seen all of them.
@@ -362,15 +363,17 @@ class History:
             self._backfilled(message, now_ms, work)
         if message.id in self._requests and not message.dead_letter_source:
             is_whole = how == DELETED and work and not work.trouble
-            for relation, request in self._requests[message.id]:
-                request.is_due = request.is_due and how == DELETED
-                relation.ends(request, now_ms, work if is_whole else None)
-            # A follow under one's own block is dropped, and a copy may come after the unblock.
+            # A follow under one's own block is dropped: no edge is looked at, and a copy may come
+            # after the unblock.
             may_be_dropped = any(
                 each.verb is Verb.SHUT_OUT
                 for relation, _ in self._requests[message.id]
                 for each in relation.requests
             )
+            for relation, request in self._requests[message.id]:
+                request.is_due = request.is_due and how == DELETED
+                has_looked = is_whole and not (may_be_dropped and request.verb in FOLLOWS)
+                relation.ends(request, now_ms, work if has_looked else None)
             if how == DELETED and not may_be_dropped:
                 del self._requests[message.id]
         elif message.id in self._orders and how == DELETED:

@@ -13,7 +13,7 @@ from proof.model.sqs.messages import Message
 from proof.model.sqs.queues import DELETED, EXPIRED, MOVED
 from proof.simulation.clients.history import History, PutEdge, Relation
 from proof.simulation.clients.spans import Span
-from proof.simulation.oracle.follows import Asked, Sighting, contradictions
+from proof.simulation.oracle.follows import Asked, Sighting, Verb, contradictions
 
 FOLLOW, UNFOLLOW = True, False
 PAIR = "ann", "news"
@@ -114,6 +114,22 @@ def test_a_message_is_heeded_when_a_copy_was_handled_or_after_trouble_its_order(
     history.ended(order, DELETED, 62_000, Span(61_000))
     (request,) = history.relations[PAIR].settled_requests()
     assert (request.ended, request.seen_by) == (2_500, 62_000)
+
+
+@pytest.mark.parametrize(
+    ("type_", "seen_by"), [("follow.added", 62_000), ("follow.removed", 2_500)]
+)
+def test_a_follow_that_may_have_been_dropped_under_a_block_has_looked_at_no_edge(
+    type_: str, seen_by: float
+) -> None:
+    history = History()
+    block, relation = Asked.of(Verb.SHUT_OUT, 1_000, is_due=False), history.relations[PAIR]
+    relation.requests.append(block)
+    relation.orders.append(Span(1_100, 62_000))
+    relation.ends(block, 1_500, None)
+    history.ended(sent(history, type_), DELETED, 2_500, Span(2_100))
+    relation.settled_requests()
+    assert block.seen_by == seen_by
 
 
 @pytest.mark.parametrize(
