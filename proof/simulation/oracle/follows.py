@@ -25,9 +25,10 @@ all such orders from one event to the next: at most a few requests are open at a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 # The clocks that stamp requests differ by less than this (docs/api.md).
@@ -126,9 +127,15 @@ class Sighting:
 
 def surely(requests: Sequence[Asked], begun: float, ended: float, *, skew_ms: float) -> bool | None:
     """Whether the user surely follows throughout an interval; False if surely never, else None."""
+    others = _others(requests, skew_ms)
     for follows in (True, False):
-        against = Sighting(begun, ended, follows=not follows)
-        if against in contradictions(requests, [against], skew_ms=skew_ms):
+        against, is_explained = Sighting(begun, ended, follows=not follows), True
+        search = _Search(others)
+        for phase, number, what in _course(requests, [against]):
+            is_explained = search.passes(phase, number, what)
+            if what is against and phase == _END:
+                break  # nothing later tells more of it
+        if not is_explained:
             return follows
     return None
 
@@ -140,8 +147,8 @@ def contradictions(
 
     A yielded request should have taken effect. What is yielded is ignored from then on.
     """
-    search = _Search(requests, skew_ms)
-    for _, phase, number, what in sorted(_events(requests, sightings), key=lambda event: event[:3]):
+    search = _Search(_others(requests, skew_ms))
+    for phase, number, what in _course(requests, sightings):
         if not search.passes(phase, number, what):
             yield what
 
@@ -152,6 +159,13 @@ MOST_STATES = 100_000
 
 # The phases of one instant. Intervals are closed, except for those `throughout`.
 _LIFT, _BEGIN, _END, _PIN = range(4)
+
+
+def _course(
+    requests: Sequence[Asked], sightings: Sequence[Sighting]
+) -> list[tuple[int, int, Asked | Sighting]]:
+    events = sorted(_events(requests, sightings), key=itemgetter(0, 1, 2))
+    return [event[1:] for event in events]
 
 
 def _events(
@@ -262,20 +276,22 @@ class _Others:
         self.all = self.own | self.after | self.excuses | self.wanted | self.begun_perhaps
 
 
+def _others(requests: Sequence[Asked], skew_ms: float) -> dict[int, _Others]:
+    return {number: _Others(number, requests, skew_ms) for number in range(len(requests))}
+
+
 class _Search:
     """All states that the history may have reached."""
 
-    def __init__(self, requests: Sequence[Asked], skew_ms: float) -> None:
+    def __init__(self, others: Mapping[int, _Others]) -> None:
         self.states: set[_State] = {(NONE, 0, 0)}
         self.is_given_up = False
         self.pinned: dict[int, frozenset[int]] = {}  # by open sighting `throughout`
         self.watched: dict[int, int] = dict.fromkeys(RELATIONS, 0)  # bits of the open sightings
         self.open: dict[int, Asked] = {}
         # For each request that has not ended: the bits that still matter.
-        self.others = {
-            number: _Others(number, requests, skew_ms) for number in range(len(requests))
-        }
-        self.began = _bits(range(len(requests)), (_BEGAN,))
+        self.others = dict(others)
+        self.began = _bits(others, (_BEGAN,))
 
     def passes(self, phase: int, number: int, what: Asked | Sighting) -> bool:
         """Advance to an event; False if no state fits. Too many states end the search."""
