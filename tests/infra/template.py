@@ -1,14 +1,18 @@
 """Synthesizes templates without bundling, and finds resources in them."""
 
+from __future__ import annotations
+
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-from aws_cdk import App, Stack
+from typing import TYPE_CHECKING, Any
 
 from infra.settings.context import choose
-from infra.stack import FanfoldStack
+
+if TYPE_CHECKING:  # others only read templates, and need not wait for the CDK
+    from aws_cdk import App, Stack
+
+    from infra.stack import FanfoldStack
 
 Template = dict[str, Any]
 
@@ -17,17 +21,23 @@ CDK_JSON = Path(__file__).parents[2] / "cdk.json"
 
 def make_app(outdir: str | None = None, **context: str) -> App:
     """Make an app as `cdk -c name=value …` does, with the feature flags of a deployment."""
+    from aws_cdk import App
+
     flags = json.loads(CDK_JSON.read_text(encoding="utf-8"))["context"]
     return App(outdir=outdir, context={**flags, "aws:cdk:bundling-stacks": [], **context})
 
 
 def make_stack(**context: str) -> FanfoldStack:
     """Make the app's own stack in the stage that the context names."""
+    from infra.stack import FanfoldStack
+
     app = make_app(**context)
     return FanfoldStack(app, "Fanfold", stage=choose(app.node.get_all_context()))
 
 
 def template_of(stack: Stack) -> Template:
+    from aws_cdk import App
+
     app = stack.node.root
     assert isinstance(app, App)
     found: Template = app.synth().get_stack_by_name(stack.stack_name).template
@@ -35,9 +45,15 @@ def template_of(stack: Stack) -> Template:
 
 
 @cache
+def made(**context: str) -> FanfoldStack:
+    """The stack of the stage that the context names; all tests share it, and none changes it."""
+    return make_stack(**context)
+
+
+@cache
 def synthesized(**context: str) -> Template:
-    """The template of the stage that the context names; all tests share it, and none changes it."""
-    return template_of(make_stack(**context))
+    """The template of that stack."""
+    return template_of(made(**context))
 
 
 def resources(template: Template, kind: str) -> dict[str, Template]:

@@ -10,7 +10,6 @@ from fanfold_cli.local.home import Home
 from fanfold_cli.local.template import API_TYPE
 from fanfold_cli.stack import Deployment, outputs_of
 from fanfold_cli.users.sign_in import sign_in
-from infra import release
 from infra.settings.stages import LOCAL
 from tests.e2e.clients import User, eventually
 from tests.lifetimes import LIFETIME_HOURS
@@ -20,6 +19,9 @@ STACK, BUCKET = "Fanfold-plain", "code-of-functions"
 
 @pytest.mark.slow
 def test_template_and_code_of_a_release_are_a_timeline_without_cdk(tmp_path: Path) -> None:
+    # Here: importing the CDK takes seconds, of each process that collects tests.
+    from infra import release
+
     # Its functions run on this machine; otherwise they are those of a release.
     release.write(tmp_path / "dist", machine=LOCAL)
     (template,) = (tmp_path / "dist").glob("*-dev.template.json")

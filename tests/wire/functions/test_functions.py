@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from fanfold import names
-from infra import bundling
 from infra.settings.stages import DEV, LOCAL, Stage
 from tests import pythons
 from tests.wire import main_job
@@ -29,6 +28,9 @@ def assert_does_the_main_job(
     python: list[str], stage: Stage, tls: Certificates, folder: Path
 ) -> set[tuple[str, str]]:
     """All six functions answer rightly, and sign every call; where they ran, as `Ran.places`."""
+    # Here: importing the CDK takes seconds, of each process that collects tests.
+    from infra import bundling
+
     asset, cache = folder / "asset", folder / "bytecode"
     cache.mkdir()
     bundling.bundle(asset, stage=stage)
