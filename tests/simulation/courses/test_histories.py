@@ -58,5 +58,5 @@ def test_a_stage_that_shows_whom_its_readers_have_left_is_found_out(
     lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(marks, "left_out", lambda *_, **__: set[str]())
-    kinds = {each.kind for seed in SEEDS for each in judged(lines, seed).findings}
-    assert kinds == {NOT_FOLLOWED}
+    found = (judged(lines, seed).findings for seed in SEEDS)
+    assert {each.kind for each in next(filter(None, found), [])} == {NOT_FOLLOWED}
