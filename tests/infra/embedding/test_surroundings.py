@@ -16,16 +16,16 @@ from aws_cdk import aws_s3 as s3
 from infra import Domain, Network
 from infra.settings.checks import StageError
 from infra.settings.context import choose
-from infra.stack import FanfoldStack
 from tests.infra.foreign import Shop, embed, foreign_stack, part, statements
 from tests.infra.template import (
     Template,
     functions,
+    made,
     make_app,
-    make_stack,
     of_type,
     only,
     resources,
+    synthesized,
     template_of,
 )
 
@@ -52,15 +52,10 @@ BY_IDS = {
 }
 
 
-@pytest.fixture(scope="module")
-def own_stack() -> FanfoldStack:
+@pytest.fixture
+def by_ids() -> Template:
     """The app's own stack with all of it."""
-    return make_stack(**BY_IDS)
-
-
-@pytest.fixture(scope="module")
-def by_ids(own_stack: FanfoldStack) -> Template:
-    return template_of(own_stack)
+    return synthesized(**BY_IDS)
 
 
 # Its key and its bounds
@@ -248,16 +243,15 @@ def test_the_app_takes_a_domain_by_its_name(by_ids: Template, dev: Template) -> 
 # Its tags
 
 
-def test_tags_are_those_of_the_stack_and_of_every_resource(
-    own_stack: FanfoldStack, by_ids: Template
-) -> None:
+def test_tags_are_those_of_the_stack_and_of_every_resource(by_ids: Template) -> None:
     given = {"team": "feed", "cost-center": "47/11"}
     for kind in TAGGED:
         found = of_type(by_ids, kind).values()
         assert found
         assert all(tags_of(each) == given for each in found)
-    assert own_stack.tags.tag_values() == given
-    assert own_stack.termination_protection
+    stack = made(**BY_IDS)
+    assert stack.tags.tag_values() == given
+    assert stack.termination_protection
 
 
 TAGGED = (

@@ -15,7 +15,8 @@ from fanfold import names
 from fanfold.settings import StageSettings
 from infra.functions import run_time_settings
 from infra.settings.context import choose
-from tests.infra.template import setting, synthesized
+from tests.infra.recorded import STAGES
+from tests.infra.template import Template, setting
 
 SENDER = "AROAEXAMPLEID=news-*"
 # By context value: what it is changed to, and the variables that it changes, with their values.
@@ -50,27 +51,39 @@ OF_ROOM = {
     "EXPRESS_WORKER_RATE": "5000",
     "EXPRESS_BURST": "1000",
 }
+URL = "url"
+# What stands for the names of tables and the addresses of queues.
+OF_RESOURCES = {URL, *(table.name for table in names.TABLES)}
+OF_SWEEP = "_MAPPING"  # which SWEEP alone is told
 
 
 def environment(**context: str) -> dict[str, str]:
     """The variables of every function in a stage with this context, in a moment."""
     tables: Any = {table: SimpleNamespace(table_name=table.name) for table in names.TABLES}
-    url = SimpleNamespace(queue_url="url")
+    url = SimpleNamespace(queue_url=URL)
     queues: Any = {each: SimpleNamespace(queue=url, dead_letters=url) for each in names.QUEUES}
-    return run_time_settings(choose({**ROOM, **context}), tables, queues).to_env()
+    return run_time_settings(choose(context), tables, queues).to_env()
 
 
-def test_every_choice_is_deployed_under_the_name_that_functions_read() -> None:
-    template = synthesized(**ROOM, **{name: value for name, (value, _) in CHANGES.items()})
-    for wanted in (OF_ROOM, *(changed for _, changed in CHANGES.values())):
-        for name, value in wanted.items():
-            assert setting(template, name) == value, name
+def test_every_choice_is_deployed_under_the_name_that_functions_read(chosen: Template) -> None:
+    told = environment(**STAGES["chosen"])
+    told = {name: told[name] for name in told if not name.endswith(OF_SWEEP)}
+    found = {name: setting(chosen, name) for name in told}
+    made = {name for name, value in found.items() if isinstance(value, dict)}
+    assert made == {name for name, value in told.items() if value in OF_RESOURCES}
+    assert {name: found[name] for name in found.keys() - made} == {
+        name: told[name] for name in told.keys() - made
+    }
+
+
+def test_rates_follow_from_the_write_units() -> None:
+    assert OF_ROOM.items() <= environment(**ROOM).items()
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_choice_changes_its_own_variables_alone(name: str) -> None:
-    before, (value, wanted) = environment(), CHANGES[name]
-    after = environment(**{name: value})
+    before, (value, wanted) = environment(**ROOM), CHANGES[name]
+    after = environment(**{**ROOM, name: value})
     assert dict(after.items() - before.items()) == wanted
 
 

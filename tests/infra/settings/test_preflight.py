@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import boto3
 import pytest
+from aws_cdk import App
 from botocore.client import BaseClient
 from botocore.exceptions import ReadTimeoutError
 from moto import mock_aws
@@ -28,9 +28,8 @@ from fanfold_cli.preflight import synthesis
 from fanfold_cli.preflight.wanted import Wanted
 from fanfold_cli.terminal import ExpectedError
 from infra.settings.context import choose
-from infra.stack import FanfoldStack
 from tests.commands import Ran
-from tests.infra.template import make_app
+from tests.infra.template import made
 from tests.service import REGION, error
 
 ROOT = Path(__file__).parents[3]
@@ -45,6 +44,7 @@ ROOMY = (
     "max_write_request_units=20000",
 )
 SHORTER = (*FIRST, "retention_days=7")
+HEARD = (*FIRST, "alarm_email=ann@example.com", "slack_workspace_id=T1", "slack_channel_id=C1")
 STACK = "Fanfold-prod"
 TABLE = "AWS::DynamoDB::GlobalTable"
 POOL = {
@@ -57,14 +57,12 @@ POOL = {
 
 @cache
 def assembled(*context: str) -> assembly.SynthesizedStack:
-    """The stage that the context names, synthesized as the command does."""
+    """The stage that the context names, synthesized as the command does, but for its name."""
     values = dict(value.split("=") for value in context)
-    with TemporaryDirectory() as directory:
-        cdk, stage = make_app(outdir=directory, **values), choose(values)
-        FanfoldStack(cdk, f"Fanfold-{stage.name}", stage=stage)
-        cdk.synth()
-        (found,) = assembly.read_stacks(Path(directory))
-    return found
+    cdk = made(**values).node.root
+    assert isinstance(cdk, App)
+    (found,) = assembly.read_stacks(Path(cdk.synth().directory))
+    return replace(found, name=f"Fanfold-{choose(values).name}")
 
 
 @dataclass
@@ -168,8 +166,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
     monkeypatch.setattr(BaseClient, "_make_api_call", call)
     monkeypatch.setattr(command, "synthesize", lambda context: assembled(*context))
-    # Otherwise it would keep the profile of an earlier test.
-    monkeypatch.setattr(aws, "_session", aws.own_session)
+    # A new one, or it would keep the profile of an earlier test.
+    monkeypatch.setattr(aws, "_session", cache(aws.own_session))
     monkeypatch.setenv("AWS_REGION", REGION)
     with mock_aws():
         world.client("ssm").put_parameter(
@@ -257,17 +255,17 @@ def test_colder_tables_and_a_lower_rate_than_the_stage_says_are_warnings(world: 
 
 
 def test_an_address_that_never_confirmed_hears_no_alarm(world: World) -> None:
-    heard = (*FIRST, "alarm_email=ann@example.com")
-    world.deploy(*heard)
+    world.answers["DescribeSlackChannelConfigurations"] = {"SlackChannelConfigurations": []}
+    world.deploy(*HEARD)
     sns = world.client("sns")
     (topic,) = (each["TopicArn"] for each in sns.list_topics()["Topics"])
     sns.subscribe(TopicArn=topic, Protocol="email", Endpoint="ann@example.com")
     (confirmed,) = sns.list_subscriptions()["Subscriptions"]
-    assert sentence(world.preflight(*heard), "alarms").startswith("Alarms go to 1 address,")
+    assert sentence(world.preflight(*HEARD), "alarms").startswith("Alarms go to 1 address,")
     for state in ("PendingConfirmation", "Deleted"):
         subscription = {**confirmed, "SubscriptionArn": state}
         world.answers["ListSubscriptionsByTopic"] = {"Subscriptions": [subscription]}
-        ran = world.preflight(*heard)
+        ran = world.preflight(*HEARD)
         assert (ran.exit_code, results(ran)["alarms"]) == (0, "warning")
         assert "reaches ann@example.com: not confirmed" in sentence(ran, "alarms")
         assert f"--topic-arn {topic}" in sentence(ran, "alarms")
@@ -375,7 +373,7 @@ def test_it_needs_exactly_the_permissions_that_are_documented_and_changes_nothin
     world.deploy(*FIRST)
     world.allowed = documented()
     world.answers["DescribeSlackChannelConfigurations"] = {"SlackChannelConfigurations": []}
-    ran = world.preflight(*FIRST, "slack_workspace_id=T1", "slack_channel_id=C1")
+    ran = world.preflight(*HEARD)
     assert results(ran) == {**GOOD, "stack": "warning", "Slack": "ok"}
     # Only `--roll-back` reads tables.
     assert world.called == world.allowed - {"dynamodb:Scan"}
@@ -452,7 +450,6 @@ def test_a_synthesis_that_hangs_is_given_up(
 
 
 def test_a_slack_channel_is_configured_once_in_an_account(world: World) -> None:
-    heard = (*FIRST, "slack_workspace_id=T1", "slack_channel_id=C1")
     taken = {"SlackTeamId": "T1", "SlackChannelId": "C1", "ConfigurationName": "other"}
     for configured, status in (
         ({**taken, "SlackTeamId": "T2"}, "ok"),
@@ -462,4 +459,4 @@ def test_a_slack_channel_is_configured_once_in_an_account(world: World) -> None:
     ):
         answer = {"SlackChannelConfigurations": [configured]}
         world.answers["DescribeSlackChannelConfigurations"] = answer
-        assert results(world.preflight(*heard)) == {**FIRST_OK, "Slack": status}
+        assert results(world.preflight(*HEARD)) == {**FIRST_OK, "Slack": status}
