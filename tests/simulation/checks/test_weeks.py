@@ -210,6 +210,7 @@ def test_each_sentence_is_said_of_a_world_that_was_spoiled_for_it() -> None:
     said: list[str] = []
     world = LongWorld(SEED)
     live(world)
+    assert judge.violations(world, KIND.checks) == []
     log = world.log
     for check, spoil, says in LOG_SPOILINGS:
         world.log = deepcopy(log)
@@ -235,7 +236,7 @@ PUBLISHED_ONCE_MORE = 90_137
 
 
 def test_worlds_of_weeks_hold_what_is_promised() -> None:
-    for seed in (*range(SEED, SEED + 4), PUBLISHED_ONCE_MORE):
+    for seed in (*range(SEED + 1, SEED + 4), PUBLISHED_ONCE_MORE):
         world = LongWorld(seed)
         live(world)
         assert judge.violations(world, KIND.checks) == []
