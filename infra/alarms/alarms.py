@@ -69,18 +69,22 @@ class Alarms(Construct):
         for rule in rules:
             if isinstance(rule.metric, cloudwatch.MathExpression) and not self._stage.metric_math:
                 continue  # The local engine makes no metrics either.
-            alarm = cloudwatch.Alarm(
-                self,
-                rule.name,
-                alarm_description=rule.says,
-                metric=rule.metric,
-                threshold=rule.threshold,
-                datapoints_to_alarm=rule.bad,
-                evaluation_periods=rule.of,
-                comparison_operator=rule.operator,
-                treat_missing_data=rule.missing,
-            )
-            alarm.add_alarm_action(actions.SnsAction(self.topic))
+            alarm_of(self, rule).add_alarm_action(actions.SnsAction(self.topic))
+
+
+def alarm_of(scope: Construct, rule: Rule) -> cloudwatch.Alarm:
+    """An alarm by a rule, which tells nobody yet."""
+    return cloudwatch.Alarm(
+        scope,
+        rule.name,
+        alarm_description=rule.says,
+        metric=rule.metric,
+        threshold=rule.threshold,
+        datapoints_to_alarm=rule.bad,
+        evaluation_periods=rule.of,
+        comparison_operator=rule.operator,
+        treat_missing_data=rule.missing,
+    )
 
 
 def _topic(scope: Construct, key: kms.IKey | None) -> sns.Topic:

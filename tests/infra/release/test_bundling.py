@@ -17,7 +17,7 @@ from fanfold.names import BOTO3
 from fanfold_cli.local import assembly
 from infra import bundling
 from infra.settings.stages import DEV, LOCAL, Stage
-from tests.infra.template import make_app, only, template_of
+from tests.infra.template import make_app, of_type, template_of
 
 ROOT = Path(__file__).parents[3]
 PIN = re.compile(r"^([a-z0-9-]+)==(\S+) \\$", re.MULTILINE)
@@ -171,36 +171,42 @@ def test_a_failing_install_raises_and_copies_nothing(
     assert not (tmp_path / "out" / "fanfold").exists()
 
 
-def asset_key(stage: Stage) -> str:
+def asset_keys(*codes: lambda_.Code) -> list[str]:
     """What functions are deployed with: another key is another upload."""
-    stack = Stack(make_app(), "Fanfold")
-    code, runtime = bundling.service_code(stage), lambda_.Runtime.PYTHON_3_13
-    lambda_.Function(stack, "Function", code=code, handler="index.handler", runtime=runtime)
-    return str(only(template_of(stack), "AWS::Lambda::Function")["Code"]["S3Key"])
+    stack, runtime = Stack(make_app(), "Fanfold"), lambda_.Runtime.PYTHON_3_13
+    for number, code in enumerate(codes):
+        name, handler = f"Function{number}", "index.handler"
+        lambda_.Function(stack, name, code=code, handler=handler, runtime=runtime)
+    found = sorted(of_type(template_of(stack), "AWS::Lambda::Function").items())
+    return [str(properties["Code"]["S3Key"]) for _, properties in found]
 
 
 def test_runtime_and_transport_are_the_only_settings_that_change_the_asset() -> None:
-    others = (
+    stages = (
+        replace(DEV, name="other"),
+        DEV,
         replace(DEV, runtime="python3.13"),
         replace(DEV, wheel_platform="x86_64-manylinux_2_28"),
         WITH_BOTO3,
     )
-    assert len({asset_key(stage) for stage in (DEV, *others)}) == 4
-    assert asset_key(replace(DEV, name="other")) == asset_key(DEV)
+    same, *keys = asset_keys(*map(bundling.service_code, stages))
+    assert len(set(keys)) == 4
+    assert same == keys[0]
 
 
 def test_a_change_of_how_it_is_made_makes_another_asset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = asset_key(DEV)
+    codes = [bundling.service_code(DEV)]
     changed = tmp_path / "bundling.py"
     source = bundling.SOURCE.read_text(encoding="utf-8")
     changed.write_text(source.replace("0o755", "0o555"), encoding="utf-8")
     with monkeypatch.context() as patch:
         patch.setattr(bundling, "SOURCE", changed)
-        assert asset_key(DEV) != before
+        codes.append(bundling.service_code(DEV))
     monkeypatch.setattr(metadata, "version", {"uv": "0.0.1"}.__getitem__)
-    assert asset_key(DEV) != before
+    codes.append(bundling.service_code(DEV))
+    assert len(set(asset_keys(*codes))) == 3
 
 
 def test_a_change_of_whatever_is_bundled_or_bundles_is_a_new_source_of_the_local_engine() -> None:

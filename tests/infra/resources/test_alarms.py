@@ -2,23 +2,25 @@
 
 import json
 import re
-from dataclasses import make_dataclass
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aws_cdk import Stack
 
 from fanfold import names
-from fanfold.settings import Settings
 from fanfold_cli.cost.month import ALARM_METRICS
 from fanfold_cli.cost.prices import DOLLARS_PER_ALARM_METRIC_MONTH
-from infra.alarms.service import GROWERS
+from infra.alarms.alarms import alarm_of
+from infra.alarms.service import GROWERS, of_writes
 from infra.rights import TABLE_ACTIONS
+from infra.settings.stages import DEV
 from proof.model.cloudwatch import ALARM, OK, Alarm, Minutes, evaluated
 from tests.infra.pinned_alarms import PINNED, alarm_name, as_text, simulated
 from tests.infra.template import (
     Template,
-    make_stack,
     of_type,
     output_id,
     synthesized,
@@ -356,14 +358,15 @@ def test_a_budget_rings_once_all_tables_and_indexes_wrote_as_much_in_a_day(
     assert rings(timelines=[400] * day, posts_outbox=[300] * day)
 
 
-def test_what_one_alarm_cannot_sum_has_a_second_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    eighth = names.Table("Eighth", "user_id")
-    monkeypatch.setattr(names, "TABLES", (*names.TABLES, eighth))
-    monkeypatch.setitem(TABLE_ACTIONS, eighth, {})
-    settings = make_dataclass("Settings", [(eighth.setting, str)], bases=(Settings,), frozen=True)
-    monkeypatch.setattr("infra.functions.Settings", settings)
-    found = alarms(template_of(make_stack(daily_write_units="1000000")))
-    budgets = [found[name] for name in sorted(found) if name.startswith("WritesOverBudget")]
+def test_what_one_alarm_cannot_sum_has_a_second_one(stack: Stack) -> None:
+    tables: Any = {
+        table: SimpleNamespace(table_name=table.name)
+        for table in (*names.TABLES, names.Table("Eighth", "user_id"))
+    }
+    for rule in of_writes(replace(DEV, daily_write_units=1_000_000), tables):
+        alarm_of(stack, rule)
+    found = of_type(template_of(stack), "AWS::CloudWatch::Alarm").values()
+    budgets = [Alarm(properties) for properties in found]
     assert len(budgets) > 1
     assert all(len(each.metrics) <= 10 for each in budgets)
     idle: dict[str, Minutes] = dict.fromkeys(budgets[-1].metrics, [None] * 24 * 60)

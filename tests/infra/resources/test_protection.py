@@ -5,23 +5,24 @@ import copy
 import pytest
 
 from infra.settings.context import choose
-from infra.stack import FanfoldStack
-from tests.infra.template import Template, make_stack, of_type, template_of
+from tests.infra.recorded import STAGES
+from tests.infra.template import Template, made, of_type, synthesized
 
 TABLE, POOL = "AWS::DynamoDB::GlobalTable", "AWS::Cognito::UserPool"
 HOLD_DATA = (TABLE, "AWS::SQS::Queue", POOL, "AWS::Logs::LogGroup")
-PROD = {"stage": "prod", "user_pool": "true", "alarms_unwatched": "true"}
+POOLED = STAGES["pooled"]
+FIRST = {**POOLED, "first_deploy": "true"}
 
 
-@pytest.fixture(scope="module")
-def first() -> FanfoldStack:
-    return make_stack(**PROD, first_deploy="true")
+@pytest.fixture
+def first() -> Template:
+    return synthesized(**FIRST)
 
 
 def test_prod_keeps_what_holds_data_and_nothing_else_even_if_a_first_deploy_is_taken_back(
-    pooled: Template, first: FanfoldStack
+    pooled: Template, first: Template
 ) -> None:
-    for template in (pooled, template_of(first)):
+    for template in (pooled, first):
         assert set(HOLD_DATA) <= {each["Type"] for each in template["Resources"].values()}
         for resource in template["Resources"].values():
             policy = resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy")
@@ -31,21 +32,19 @@ def test_prod_keeps_what_holds_data_and_nothing_else_even_if_a_first_deploy_is_t
                 assert policy in ((None, None), ("Delete", "Delete"))
 
 
-def test_a_first_deploy_differs_only_in_its_protections(
-    pooled: Template, first: FanfoldStack
-) -> None:
+def test_a_first_deploy_differs_only_in_its_protections(pooled: Template, first: Template) -> None:
     kept = copy.deepcopy(pooled)
-    assert kept != template_of(first)
+    assert kept != first
     for table in of_type(kept, TABLE).values():
         table["Replicas"][0]["DeletionProtectionEnabled"] = False
     for pool in of_type(kept, POOL).values():
         pool["DeletionProtection"] = "INACTIVE"
-    assert kept == template_of(first)
+    assert kept == first
 
 
-def test_only_the_ordinary_deploy_of_prod_protects_the_stack_itself(first: FanfoldStack) -> None:
+def test_only_the_ordinary_deploy_of_prod_protects_the_stack_itself() -> None:
     assert not choose({"stage": "dev"}).is_protected
-    for stack, is_protected in ((make_stack(**PROD), True), (first, False)):
+    for stack, is_protected in ((made(**POOLED), True), (made(**FIRST), False)):
         assert stack.termination_protection is is_protected
         said = [each for each in stack.node.metadata if each.type == "aws:cdk:warning"]
         assert bool(said) is not is_protected
