@@ -24,6 +24,7 @@ import pytest
 
 from fanfold import contract, times
 from fanfold.follows.backfill import POSTS_WHEN_LATE
+from fanfold.follows.publisher.privacy import ENFORCED_MS
 from fanfold_cli.run import people
 from fanfold_cli.run.people import PAUSE_SECONDS
 from fanfold_cli.run.verdict import Reading, judge
@@ -205,7 +206,9 @@ class Crowd(Company):
         self.record.privacies[user].append(choice)
         told = self.ask(user, "PUT", "/v1/me", {"private": private})
         choice.ended = time.time()
-        choice.known = max(choice.ended, times.to_ms(told.content["enforced_from"]) / 1000)
+        from_when = told.content["enforced_from"]  # null for a public publisher, known as soon
+        known = times.to_ms(from_when) if from_when else choice.ended * 1000 + ENFORCED_MS
+        choice.known = max(choice.ended, known / 1000)
         self.done["private" if private else "public"] += 1
 
     def peek(self, between: Between, who: int, way: int) -> None:
