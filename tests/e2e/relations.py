@@ -6,8 +6,8 @@ It knows nothing of the product. Often several states are possible, and it keeps
 * A message takes effect once until all is at rest. If anything was asked of the same two users
   after it, it may yield to that; a block that yields may still end the follow.
 * When a publisher goes public, requests that wait become follows at some time until all is at rest.
-* A change of privacy is known to all from the answer's `enforced_from` on, and to who was removed,
-  blocked or unblocked after it at once (docs/api.md).
+* Going private is known to all from the answer's `enforced_from` on, and going public as soon; who
+  was removed, blocked or unblocked after it knows it at once (docs/api.md).
 
 Times are epoch seconds of one clock.
 """

@@ -14,6 +14,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -21,6 +22,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import pytest
+import urllib3
 
 from fanfold import contract, times
 from fanfold.follows.backfill import POSTS_WHEN_LATE
@@ -139,11 +141,15 @@ class Crowd(Company):
     # Requests, recorded
 
     def ask(self, user: str, method: str, path: str, content: Any = None) -> Answer:
-        """Ask until there is an answer; a busy machine may end a function, or refuse for now."""
+        """Ask until there is an answer; a busy machine may end a function, or refuse for now.
+
+        It may also lose a request, which has ended long before another is sent in its place.
+        """
         while True:
-            answer = self.users[user].call(method, path, content)
-            if answer.status < 429 or (answer.status == 500 and "problem" in answer.kind):
-                break
+            with suppress(urllib3.exceptions.TimeoutError):
+                answer = self.users[user].call(method, path, content)
+                if answer.status < 429 or (answer.status == 500 and "problem" in answer.kind):
+                    break
             time.sleep(PAUSE_SECONDS)
         if answer.status in (400, 500):
             self.wrong.append(f"{user}: {method} {path} is answered {answer}.")
