@@ -25,14 +25,10 @@ def a_new_follow_brings_the_newest_posts(found: Evidence) -> Iterator[str]:
         pair = done.user, done.publisher
         if is_excused(found, pair):
             continue
-        for key, ref_id in _newest(found, done, most):
-            # Entries in a channel are there for this follower, too.
-            own_ms = found.world.observer.landed_ms.get((done.user, key), math.inf)
-            landed_ms = min(own_ms, found.world.channels.put_ms.get(key, math.inf))
-            is_due = found.world.observer.posted_ms[ref_id] <= _known_by_ms(found, done)
-            is_missing = is_due and landed_ms > done.ended_ms
-            if is_missing and _is_owed(found, done):  # last, because it takes longest
-                which = "second" if done.is_second else "first"
+        missing = [each for each in _newest(found, done, most) if _is_missing(found, done, *each)]
+        if missing and _is_owed(found, done):  # last, and once, because it takes longest
+            which = "second" if done.is_second else "first"
+            for _, ref_id in missing:
                 yield f"The {which} pass for {done.user} at {done.publisher} has missed {ref_id}."
 
 
@@ -55,6 +51,14 @@ def _known_by_ms(found: Evidence, done: BackfillPass) -> float:
         first_ms += names.PLAN.settled_seconds * 1000
     lag_ms = 1000 * found.world.max_index_lag + ROUNDING_MS
     return min(done.begun_ms, first_ms - skew_ms) - lag_ms
+
+
+def _is_missing(found: Evidence, done: BackfillPass, key: str, ref_id: str) -> bool:
+    # Entries in a channel are there for this follower, too.
+    own_ms = found.world.observer.landed_ms.get((done.user, key), math.inf)
+    landed_ms = min(own_ms, found.world.channels.put_ms.get(key, math.inf))
+    is_due = found.world.observer.posted_ms[ref_id] <= _known_by_ms(found, done)
+    return is_due and landed_ms > done.ended_ms
 
 
 def _is_owed(found: Evidence, done: BackfillPass) -> bool:
