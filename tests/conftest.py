@@ -57,9 +57,6 @@ LONG_SECONDS = 3_600
 REAL_CLOCK = {name: value for name, value in vars(clock).items() if callable(value)}
 # The tests of each of these folders share an engine or templates, and so one process.
 IN_ONE_PROCESS = {"e2e", "infra", "wheel"}
-# Only the first process imports the CDK, for which Node takes seconds of CPU.
-BY_FIRST_PROCESS = TESTS / "infra"
-FIRST_PROCESS = "gw0"  # xdist's name for it
 # Dear tests without fixtures of their module: each goes to whichever process is free.
 SINGLE = {"simulation"}
 
@@ -73,13 +70,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not even import what `make test` leaves out whole, or another process runs."""
-    left_out = set[Path]()
-    if config.option.markexpr.startswith("not (thorough"):
-        left_out |= {TESTS / each for each in THOROUGH}
-    if getattr(config, "workerinput", {}).get("workerid", FIRST_PROCESS) != FIRST_PROCESS:
-        left_out.add(BY_FIRST_PROCESS)
-    return True if collection_path in left_out else None
+    """Do not even import what `make test` leaves out whole."""
+    leaves_out = config.option.markexpr.startswith("not (thorough")
+    return True if leaves_out and collection_path in {TESTS / each for each in THOROUGH} else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -105,29 +98,6 @@ class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
         if folder in IN_ONE_PROCESS:
             return folder
         return nodeid if folder in SINGLE else nodeid.partition("::")[0]
-
-    def schedule(self) -> None:
-        """Take the tests of the process that has collected all; the others lack some."""
-        if self.collection is None:
-            found = self.registered_collections
-            by_most = sorted(found, key=lambda node: -len(found[node]))
-            self.registered_collections = {node: found[node] for node in by_most}
-            self.assigned_work = {node: self.assigned_work[node] for node in by_most}
-        super().schedule()
-
-    def _check_nodes_have_same_collection(self) -> bool:
-        return True
-
-    def _assign_work_unit(self, node: Any) -> None:
-        own = set(self.registered_collections[node])
-        # Folders take longest.
-        scopes = sorted(self.workqueue, key=lambda scope: scope not in IN_ONE_PROCESS)
-        scope = next((each for each in scopes if own.issuperset(self.workqueue[each])), None)
-        if scope is None:
-            node.shutdown()
-            return
-        self.workqueue.move_to_end(scope, last=False)
-        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)  # so that `-p no:xdist` runs them in one process
