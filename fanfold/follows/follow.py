@@ -68,7 +68,9 @@ class Following(Relations):
         row = self.follows.get(user_id, publisher_id)
         if not row.has_place:
             who = f"'{publisher_id}'"
-            raise NoRequest(f"You neither follow {who} nor have asked to.", quoted=who)
+            raise NoRequest(
+                f"You neither follow {who} nor have asked to; follow first.", quoted=who
+            )
         return row
 
     def must_ask(self, row: Follow) -> bool:

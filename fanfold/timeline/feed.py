@@ -17,7 +17,7 @@ from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.visibility import answer, ids_alone, shown_since
 
 CLOSED = (
-    "Follow the publisher, who must approve you if private, to find its posts in your timeline."
+    "Follow the publisher to find its posts in your timeline; a private one has to approve you."
 )
 
 
