@@ -21,8 +21,8 @@ class Figure:
     value: float
     target: float
     unit: str
-    better: Better
     against: str  # what it is compared with
+    better: Better = "lower"
 
     @property
     def met(self) -> bool:

@@ -110,7 +110,7 @@ class Rivalry:
         for each in with_progress(f"{bench}, beside it", beside):
             micros[each.name] = 1e6 * alone(each, blocks=self.blocks_beside)
         return BenchResult(
-            figures=[Figure(self.figure, found.ratio, self.target, "x", "higher", self.against)],
+            figures=[Figure(self.figure, found.ratio, self.target, "x", self.against, "higher")],
             rows=[
                 Row(name, each, "µs", f"of CPU per {self.unit}") for name, each in micros.items()
             ],

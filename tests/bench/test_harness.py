@@ -13,7 +13,7 @@ BARS = Bars(title="CPU", unit="µs", bars={"ours": 1.4, "theirs": 62.7})
 
 
 def figure(value: float, *, better: Better = "higher", target: float = 35) -> Figure:
-    return Figure("deliver.vs_batch_writer", value, target, "x", better, "batch_writer")
+    return Figure("deliver.vs_batch_writer", value, target, "x", "batch_writer", better)
 
 
 def result(value: float = 44.8) -> BenchResult:

@@ -126,7 +126,6 @@ def _figures(raced: Raced, warm: Rushes, *, most_missed: float) -> list[Figure]:
             value=1_000 * at_most(raced.missed, raced.raced),
             target=most_missed,
             unit="posts",
-            better="lower",
             against=f"upper bound, with {CONFIDENCE:.0%} confidence: {raced.missed} of "
             f"{raced.raced:,} posts accepted before their follow was answered",
         ),
@@ -135,7 +134,6 @@ def _figures(raced: Raced, warm: Rushes, *, most_missed: float) -> list[Figure]:
             value=raced.promised_missed,
             target=0,
             unit="posts",
-            better="lower",
             against=f"{raced.promised:,} posts accepted after their follow was answered",
         ),
         Figure(
@@ -143,7 +141,6 @@ def _figures(raced: Raced, warm: Rushes, *, most_missed: float) -> list[Figure]:
             value=100 * beside.share,
             target=MOST_PERCENT,
             unit="%",
-            better="lower",
             against="the write capacity, in the busiest minute",
         ),
         Figure(
@@ -151,7 +148,6 @@ def _figures(raced: Raced, warm: Rushes, *, most_missed: float) -> list[Figure]:
             value=max(beside.small),
             target=SMALL_SECONDS,
             unit="s",
-            better="lower",
             against=f"the objective of a publish to {SMALL} followers; ours: the slowest beside a "
             "large one and the rush",
         ),
@@ -160,7 +156,6 @@ def _figures(raced: Raced, warm: Rushes, *, most_missed: float) -> list[Figure]:
             value=beside.large,
             target=large_seconds(plan),
             unit="s",
-            better="lower",
             against=f"the objective of a publish to {plan.large:,} followers: what bulk's share "
             f"takes, by `fanfold cost`, and {START_SECONDS:g} s to begin",
         ),

@@ -181,7 +181,7 @@ def _crowd_rows(crowded: Sequence[WarmContainers]) -> list[Row]:
 
 
 def _at_most(name: str, value: float, target: float, unit: str, against: str) -> Figure:
-    return Figure(f"channels.{name}", value, target, unit, "lower", against)
+    return Figure(f"channels.{name}", value, target, unit, against)
 
 
 def _publish_rows(

@@ -75,7 +75,7 @@ def run(*, short: bool) -> BenchResult:
             pairs = start.first_answers(SHORT_ROUNDS if short else ROUNDS)
             cpu = _share([(ours.cpu, theirs.cpu) for ours, theirs in pairs])
             figures.append(
-                Figure(f"cold_start.{start.name}", cpu.ratio, start.target, "x", "lower", AGAINST)
+                Figure(f"cold_start.{start.name}", cpu.ratio, start.target, "x", AGAINST)
             )
             wall = _share([(ours.wall, theirs.wall) for ours, theirs in pairs])
             rows.append(Row(f"{start.name}, by the clock", wall.ratio, "x", wall.interval))

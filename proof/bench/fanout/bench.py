@@ -170,7 +170,6 @@ def _figures(runs: Sequence[FanoutRun]) -> list[Figure]:
             value=max(each.time_ratio for each in runs),
             target=1.045,
             unit="x",
-            better="lower",
             against="followers / the 85 % of the table's limit that bulk may use",
         ),
         Figure(
@@ -178,7 +177,6 @@ def _figures(runs: Sequence[FanoutRun]) -> list[Figure]:
             value=max(each.throttled_percent for each in runs),
             target=2.0,
             unit="%",
-            better="lower",
             against="all entries sent",
         ),
         Figure(
@@ -186,7 +184,6 @@ def _figures(runs: Sequence[FanoutRun]) -> list[Figure]:
             value=max(each.written_ratio for each in runs),
             target=1.01,
             unit="x",
-            better="lower",
             against="followers",
         ),
     ]

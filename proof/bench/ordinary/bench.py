@@ -170,7 +170,6 @@ def _figures(ours: dict[int, Runs]) -> list[Figure]:
                 ours[followers].ms,
                 target,
                 "ms",
-                "lower",
                 "from the API's answer to the last entry",
             )
             for followers, target in TIME_TARGETS.items()
@@ -180,7 +179,6 @@ def _figures(ours: dict[int, Runs]) -> list[Figure]:
             few.worst(lambda each: each.units),
             8,
             "units",
-            "lower",
             f"write units beside the entries, of a publish over HTTP to {FEW} followers",
         ),
         Figure(
@@ -188,7 +186,6 @@ def _figures(ours: dict[int, Runs]) -> list[Figure]:
             few.worst(lambda each: each.calls_to_end),
             9,
             "calls",
-            "lower",
             f"from the request to the end in the ledger, with {FEW} followers",
         ),
         Figure(
@@ -196,7 +193,6 @@ def _figures(ours: dict[int, Runs]) -> list[Figure]:
             API + few.worst(lambda each: each.invocations),
             2,
             "functions",
-            "lower",
             f"invoked for a publish over HTTP to {FEW} followers",
         ),
     ]

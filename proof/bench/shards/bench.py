@@ -92,7 +92,6 @@ def run(*, short: bool) -> BenchResult:
                 value=found.full_at / COOLDOWN_SECONDS,
                 target=5,
                 unit="cooldowns",
-                better="lower",
                 against=f"{offered}, until {FULL:.0%} of them are taken by their first put",
             ),
             Figure(
@@ -100,7 +99,6 @@ def run(*, short: bool) -> BenchResult:
                 value=100 * found.throttled_share,
                 target=3,
                 unit="%",
-                better="lower",
                 against="all puts from then on",
             ),
             Figure(
@@ -108,7 +106,6 @@ def run(*, short: bool) -> BenchResult:
                 value=found.lost + sum(each.lost for each in fixed),
                 target=0,
                 unit="followers",
-                better="lower",
                 against="those acknowledged; a delivery has to read each of them once",
             ),
             Figure(
@@ -116,7 +113,6 @@ def run(*, short: bool) -> BenchResult:
                 value=max(units[level] for level in levels) / units[0],
                 target=1.15,
                 unit="x",
-                better="lower",
                 against=f"the read units of {followers:,} edges at level 0; ours: levels "
                 + " and ".join(map(str, levels)),
             ),

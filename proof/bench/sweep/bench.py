@@ -142,7 +142,6 @@ def _figures(ours: list[WorldResult], at_once: list[WorldResult]) -> list[Figure
             value=max(each.worst for each in fair if each not in interrupted),
             target=11,
             unit="min",
-            better="lower",
             against="the loss; ours: the slowest beside any backlog, and in busy healthy queues",
         ),
         Figure(
@@ -150,7 +149,6 @@ def _figures(ours: list[WorldResult], at_once: list[WorldResult]) -> list[Figure
             value=max(each.worst for each in interrupted),
             target=15,
             unit="min",
-            better="lower",
             against="the purge of the bulk queue, or the end of its pause",
         ),
         Figure(
@@ -158,7 +156,6 @@ def _figures(ours: list[WorldResult], at_once: list[WorldResult]) -> list[Figure
             value=max(each.worst for each in at_once),
             target=10,
             unit="min",
-            better="lower",
             against=f"{count:,} plan or express orders lost at once; ours: all sent again",
         ),
         Figure(
@@ -166,7 +163,6 @@ def _figures(ours: list[WorldResult], at_once: list[WorldResult]) -> list[Figure
             value=max(each.extra_percent for each in every),
             target=10,
             unit="%",
-            better="lower",
             against="one message for 5,000 followers, and one more for each that was lost",
         ),
         Figure(
@@ -174,7 +170,6 @@ def _figures(ours: list[WorldResult], at_once: list[WorldResult]) -> list[Figure
             value=max(each.stalled for each in every),
             target=0,
             unit="fan-outs",
-            better="lower",
             against="all that only waited, or were mended",
         ),
     ]

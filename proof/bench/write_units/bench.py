@@ -39,7 +39,6 @@ def run(*, short: bool) -> BenchResult:
                 value=each.per_entry,
                 target=TARGETS[each.followers],
                 unit="units",
-                better="lower",
                 against="one unit for each follower",
             )
             for each in spent
