@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fanfold.errors import BlockedByYou
@@ -47,23 +47,27 @@ class Try:
 
 
 delays = st.integers(0, 40) | st.integers(990, 1_070)
-tries = st.builds(
-    lambda verb, is_message, **more: Try(
-        verb,
-        verb in MESSAGE_ALONE or (is_message and verb not in HTTP_ALONE),
-        **more,
-    ),
-    verb=st.sampled_from([*VERBS, PRIVATE, PUBLIC]),
-    is_message=st.booleans(),
-    begun=st.integers(0, 30) | st.integers(990, 1_030),
-    skew=st.integers(-SKEW_MS, SKEW_MS),
-    delays=st.lists(delays, min_size=1, max_size=3).map(lambda d: tuple(sorted(d))),
-)
+
+
+def tries(*verbs: str) -> st.SearchStrategy[Try]:
+    return st.builds(
+        lambda verb, is_message, **more: Try(
+            verb, verb in MESSAGE_ALONE or (is_message and verb not in HTTP_ALONE), **more
+        ),
+        verb=st.sampled_from(verbs),
+        is_message=st.booleans(),
+        begun=st.integers(0, 30) | st.integers(990, 1_030),
+        skew=st.integers(-SKEW_MS, SKEW_MS),
+        delays=st.lists(delays, min_size=1, max_size=3).map(lambda d: tuple(sorted(d))),
+    )
 
 
 @dataclass
 class Course:
-    """What the product's rules make of requests: each reads and writes the rows at once."""
+    """What the product's rules make of requests: each reads and writes the rows at once.
+
+    A row never forgets what was asked last, and who is blocked does not follow.
+    """
 
     row: Follow = field(default_factory=lambda: Follow(user_id="u", publisher_id="p"))
     other: Follow = field(default_factory=lambda: Follow(user_id="p", publisher_id="u"))
@@ -110,6 +114,8 @@ class Course:
             self._note(at)
 
     def _note(self, at: int) -> None:
+        assert self.row.shut is self.other.shuts
+        assert not (self.row.is_active and self.row.shut)
         code = STAGES[self.row.state] | SHUT * self.row.shut | SHUTS * self.row.shuts
         if not self.changes or self.changes[-1].relation != code:
             self.changes.append(RowChange(at, self.row.is_active, relation=code))
@@ -122,7 +128,11 @@ def history(tried: list[Try]) -> tuple[Course, list[Asked], list[Asked]]:
         each = tried[number]
         if not each.is_message and number in ended:
             continue
+        before = course.row
         done = course.take(each, at)
+        assert course.row.asked_at >= before.asked_at
+        if number in ended:
+            assert (course.row.state, course.row.shut) == (before.state, before.shut), "a copy"
         if number not in ended and (done is not None or not each.is_message):
             ended[number] = at, bool(done)
         course.open(at)
@@ -142,11 +152,17 @@ def message(verb: str, at: int, *received: int) -> Try:
     return Try(verb, is_message=True, begun=at, skew=0, delays=received or (0,))
 
 
-def request(verb: str, at: int, received: int = 0) -> Try:
-    return Try(verb, is_message=False, begun=at, skew=0, delays=(received,))
+def request(verb: str, at: int, received: int = 0, *, skew: int = 0) -> Try:
+    return Try(verb, is_message=False, begun=at, skew=skew, delays=(received,))
 
 
-@given(st.lists(tries, max_size=7))
+@given(
+    st.lists(tries(*VERBS, PRIVATE, PUBLIC), max_size=7)
+    | st.lists(tries(Verb.FOLLOW, Verb.UNFOLLOW), max_size=8)
+)
+@example([message(Verb.FOLLOW, 10, 0, 9), request(Verb.UNFOLLOW, 11, skew=-3)])
+@example([message(Verb.FOLLOW, 10, 0, 9), request(Verb.UNFOLLOW, 10)])
+@example([message(Verb.FOLLOW, 10, 0, 1), message(Verb.UNFOLLOW, 10)])
 def test_what_two_users_ask_for_explains_what_becomes_of_their_relation(tried: list[Try]) -> None:
     course, requests, choices = history(tried)
     asked = with_privacy(requests, choices, skew_ms=SKEW_MS, of_reads=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -33,12 +34,75 @@ from fanfold.names import FOLLOWING, PUBLISHERS, READERS
 from fanfold.rates import Rate
 from fanfold.timeline.marks import weeks_of
 from fanfold.timeline.readers import Readers
-from fanfold.times import OVERTAKEN_MS
 from tests.stores import Queue, client_of
 
 NOW_MS = 1_800_000_000_000
 MINUTE_MS = 60_000
 DAY_MS = 24 * 60 * MINUTE_MS
+
+
+# What is done in which millisecond, `of` which one it is if it comes late, and how all ends.
+COURSES = {
+    "a follower stays when the publisher goes private": (
+        "0 follow, 0 private, 9000 follow: followed"
+    ),
+    "a removal of before an opening ends the follow": (
+        "0 private, 0 follow, 9 public, 9 settle, 9 remove of 5 by message: unfollowed"
+    ),
+    "a removed follower may ask again": "0 follow, 1 remove, 2 follow: followed",
+    "what was sent before a removal is late": "5 remove, 5 follow of 0 by message: unfollowed",
+    "a removal gives way to a later approval": (
+        "0 private, 0 follow, 5000 approve, 5000 remove of 1: followed"
+    ),
+    "a message of a removal gives way to a later approval": (
+        "0 private, 0 follow, 5000 approve, 5000 remove of 1 by message: followed"
+    ),
+    "an old message of a removal ends no newer request": (
+        "0 private, 5 follow, 5 remove of 0 by message: requested"
+    ),
+    "an approval of before a removal is late": (
+        "0 private, 5 follow, 5 remove of 0 by message, 5 admit of -1 by message: requested"
+    ),
+    "an approval gives way to a later end": (
+        "0 private, 0 follow, 5000 unfollow, 5001 follow, 5001 approve of 1 in vain: requested"
+    ),
+    "a message of an approval gives way to a later end": (
+        "0 private, 0 follow, 5000 unfollow, 5001 follow, 5001 approve of 1 by message: requested"
+    ),
+    "an approval leaves the time of the request": (
+        "0 private, 0 follow, 9 approve, 9 unfollow of 5 by message: unfollowed"
+    ),
+    "a repeated request shields nobody from an approval": (
+        "0 private, 0 follow, 9000 follow, 9000 approve of 1: followed"
+    ),
+    "an approval may come with its follow": "0 private, 0 admit by message: followed",
+    "an approval that comes with its follow may come late": (
+        "0 private, 1 follow, 1 admit of 0 by message: followed"
+    ),
+    "an approved follow is not late after a removal alone": (
+        "0 follow, 0 remove of -5, 0 admit by message: followed"
+    ),
+    "a copy of an approved follow is late after an end": (
+        "0 follow, 0 remove of -5, 0 admit by message, 0 unfollow of -1, 0 admit by message:"
+        " unfollowed"
+    ),
+    "an approval of a follow is noted": (
+        "0 private, 0 admit by message, 9 follow, 9 admit of 5 by message,"
+        " 9 remove of 4 by message: followed"
+    ),
+    "an approval before its request comes again until that is over": (
+        "0 private, 0 approve by message in vain, 1 follow, 2 unfollow, 2 approve of 0 by message:"
+        " unfollowed"
+    ),
+    "a late block gives way": "5 unblock, 5 block of 0 by message: unfollowed",
+    "a late unblock gives way": (
+        "6 block by message, 7 follow, 7 unblock of 0 by message: requested and shut"
+    ),
+    "a block that was undone before it came ends the follow": (
+        "0 follow, 9 unblock by message, 9 block of 1 by message: unfollowed"
+    ),
+}
+ACT = re.compile(r"(\d+) (\w+)(?: of (-?\d+))?( by message)?( in vain)?")
 
 
 class Stopped(Exception):
@@ -96,6 +160,30 @@ class Stage:
 
     def choose(self, is_private: bool) -> None:
         self.audience.choose("ada", is_private=is_private, asked_at=self.now_ms)
+
+    def play(self, acts: str) -> None:
+        """Carry out acts that are written as in `COURSES`."""
+        for act in acts.split(", "):
+            found = ACT.fullmatch(act)
+            assert found, act
+            at, verb, asked, by_message, in_vain = found.groups()
+            self.now_ms = NOW_MS + int(at)
+            how = {"asked_at": NOW_MS + int(asked or at), "by_message": bool(by_message)}
+            with pytest.raises(NoRequest) if in_vain else nullcontext():
+                self._act(verb, how)
+
+    def _act(self, verb: str, how: dict[str, Any]) -> None:
+        match verb:
+            case "private" | "public":
+                self.choose(verb == "private")
+            case "settle":
+                self.settle_all()
+            case "follow" | "admit":
+                self.follow(approves=verb == "admit", **how)
+            case "unfollow":
+                self.unfollow(**how)
+            case _:
+                self.decide(verb, **how)
 
     def backfills(self) -> int:
         """How many commands to backfill were sent."""
@@ -194,6 +282,32 @@ def stopped_after(stage: Stage, calls: int) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def looked_at(stage: Stage, look: Callable[[str, Any], object]) -> Iterator[None]:
+    """Inside, `look` sees each call before it is made."""
+    plain = stage.client.call
+
+    def call(operation: str, request: Any) -> Any:
+        look(operation, request)
+        return plain(operation, request)
+
+    with patch.object(stage.client, "call", call):
+        yield
+
+
+@contextmanager
+def overtaken(stage: Stage, act: Callable[[], None]) -> Iterator[None]:
+    """Inside, somebody acts just before the first transaction."""
+    left = [act]
+
+    def look(operation: str, _request: Any) -> None:
+        if operation == "TransactWriteItems" and left:
+            left.pop()()
+
+    with looked_at(stage, look):
+        yield
+
+
 def lose_the_choice(stage: Stage) -> None:
     """Delete the publisher's row, as a restore to before its choice does."""
     key = {"publisher_id": {"S": "ada#privacy"}}
@@ -267,14 +381,6 @@ def test_a_request_takes_a_place_and_no_mark_away(
     stage.check()
 
 
-def test_a_follower_stays_when_the_publisher_goes_private(stage: Stage) -> None:
-    stage.follow()
-    stage.choose(True)
-    stage.later(9_000)
-    assert stage.follow().is_active
-    assert stage.state() == "followed"
-
-
 # Privacy
 
 
@@ -288,29 +394,29 @@ def test_a_privacy_is_remembered_for_seconds_from_before_its_read(stage: Stage) 
 
 
 def test_a_slow_read_is_remembered_from_its_beginning(stage: Stage) -> None:
-    plain = stage.client.call
-
-    def call(operation: str, request: Any) -> Any:
-        answer = plain(operation, request)
-        if request.get("TableName") == PUBLISHERS.name:
-            stage.later(2_000)
-        return answer
-
-    stage.client.call = call
-    stage.following.privacies.known("ada")
-    stage.client.call = plain
+    with looked_at(stage, lambda _operation, _request: stage.later(2_000)):
+        stage.following.privacies.known("ada")
     stage.choose(True)
     stage.later(SECONDS * 1000 - 1_999)
     assert stage.follow().is_requested
 
 
-def test_who_is_removed_after_going_private_must_ask_at_once(stage: Stage) -> None:
-    stage.follow()
+@pytest.mark.parametrize(
+    ("before", "verbs"),
+    [("follow", ["remove"]), ("follow", ["block", "unblock"]), ("block", ["unblock"])],
+    ids=["remove", "block and unblock", "unblock"],
+)
+def test_who_is_removed_after_going_private_must_ask_at_once(
+    stage: Stage, before: str, verbs: list[str]
+) -> None:
+    """Or blocked and unblocked, or unblocked alone."""
+    stage.play(f"0 {before}")
     stage.follow("eve")  # the container remembers that Ada is public
-    _, another = stage.container()
-    another.choose("ada", is_private=True, asked_at=stage.now_ms)
-    stage.later(1)
-    another.remove("ada", "ben", asked_at=stage.now_ms)
+    _, stage.audience = stage.container()
+    stage.choose(True)
+    for verb in verbs:
+        stage.later(1)
+        stage.decide(verb)
     stage.later(1)
     assert stage.follow().is_requested
     stage.check()
@@ -431,17 +537,8 @@ def test_a_request_is_not_opened_by_a_privacy_that_changes_meanwhile(stage: Stag
     stage.choose(True)
     stage.follow()
     stage.choose(False)
-    plain, again = stage.client.call, [True]
-
-    def call(operation: str, request: Any) -> Any:
-        if operation == "TransactWriteItems" and again:
-            again.clear()
-            stage.later(1)
-            stage.choose(True)
-        return plain(operation, request)
-
-    stage.client.call = call
-    stage.following.open("ben", "ada")
+    with overtaken(stage, lambda: stage.play("1 private")):
+        stage.following.open("ben", "ada")
     assert stage.state() == "requested"
 
 
@@ -456,39 +553,40 @@ def test_a_request_is_not_opened_because_the_choice_is_lost(stage: Stage) -> Non
     assert stage.queue.sent == [], "each order would send another, for ever"
 
 
-def test_a_removal_of_before_an_opening_ends_the_follow(stage: Stage) -> None:
-    stage.choose(True)
-    stage.follow()
-    stage.later(9)
-    stage.choose(False)
-    stage.settle_all()
-    stage.decide("remove", asked_at=NOW_MS + 5, by_message=True)
-    assert stage.state() == "unfollowed"
-
-
 def test_a_place_that_is_none_is_refused(stage: Stage) -> None:
     for place in ("ben", "2026#ben", f"{times.to_text(NOW_MS)}#", f"{times.to_text(NOW_MS)}#b#n"):
         with pytest.raises(BadInput):
             stage.audience.open_all("ada", place, stop_at=1e18)
 
 
-# Removals
+# What comes late, or again
 
 
-def test_a_removed_follower_has_a_mark_and_may_ask_again(stage: Stage) -> None:
-    stage.follow()
-    stage.later(1)
-    stage.decide("remove")
-    assert (stage.state(), stage.edges.of) == ("unfollowed", set())
-    stage.later(1)
-    assert stage.follow().is_active
+@pytest.mark.parametrize("course", COURSES)
+def test_a_course_ends_as_it_should(stage: Stage, course: str) -> None:
+    acts, end = COURSES[course].split(": ")
+    stage.play(acts)
+    assert f"{stage.state()}{' and shut' if stage.row().shut else ''}" == end
 
 
-def test_what_was_sent_before_a_removal_is_late(stage: Stage) -> None:
-    stage.later(5)
-    stage.decide("remove")  # of who never followed
-    assert not stage.follow(asked_at=NOW_MS, by_message=True).is_active
+def test_a_repeated_request_shields_nobody_from_a_removal(stage: Stage) -> None:
+    stage.play("0 follow, 9000 follow, 9000 remove of 1")
     assert stage.state() == "unfollowed"
+
+
+def test_a_request_shields_nobody_from_a_block(stage: Stage) -> None:
+    stage.play("9000 follow, 9000 block of 0 by message")
+    assert (stage.row().shut, stage.state()) == (True, "unfollowed")
+
+
+def test_a_copy_of_an_approval_approves_no_other_request(stage: Stage) -> None:
+    approval = "approve of 3 by message"
+    stage.play(f"0 private, 0 follow by message, 0 {approval}, 0 unfollow of 2 by message")
+    stage.play(f"4 follow, 4 {approval}")
+    assert stage.state() == "requested"
+
+
+# Removals
 
 
 @pytest.mark.parametrize("is_follower", [True, False])
@@ -504,120 +602,6 @@ def test_a_copy_of_a_removal_writes_nothing_and_a_later_one_its_time(
     stage.decide("remove", asked_at=NOW_MS + 6)
     assert stage.row().version == version + 1
     assert not stage.follow(asked_at=NOW_MS + 6, by_message=True, approves=True).is_active
-
-
-def test_a_repeated_request_shields_nobody_from_a_removal(stage: Stage) -> None:
-    stage.follow()
-    stage.later(9 * OVERTAKEN_MS)
-    stage.follow()
-    stage.decide("remove", asked_at=NOW_MS + 1)
-    assert stage.state() == "unfollowed"
-
-
-@pytest.mark.parametrize("by_message", [False, True])
-def test_a_removal_gives_way_to_a_later_approval(stage: Stage, by_message: bool) -> None:
-    stage.choose(True)
-    stage.follow()
-    stage.later(5 * OVERTAKEN_MS)
-    stage.decide("approve")
-    stage.decide("remove", asked_at=NOW_MS + 1, by_message=by_message)
-    assert stage.state() == "followed"
-
-
-def test_an_old_message_of_a_removal_ends_no_newer_request(stage: Stage) -> None:
-    stage.choose(True)
-    stage.later(5)
-    stage.follow()
-    stage.decide("remove", asked_at=NOW_MS, by_message=True)
-    assert stage.state() == "requested"
-    stage.follow(asked_at=NOW_MS - 1, by_message=True, approves=True)
-    assert stage.state() == "requested", "the removal was later than this approval"
-
-
-@pytest.mark.parametrize("by_message", [False, True])
-def test_an_approval_gives_way_to_a_later_end(stage: Stage, by_message: bool) -> None:
-    stage.choose(True)
-    stage.follow()
-    stage.later(5 * OVERTAKEN_MS)
-    stage.unfollow()
-    stage.follow(asked_at=stage.now_ms + 1)
-    approve = partial(stage.decide, "approve", asked_at=NOW_MS + 1, by_message=by_message)
-    if by_message:
-        approve()
-    else:
-        with pytest.raises(NoRequest):
-            approve()
-    assert stage.state() == "requested"
-
-
-def test_an_approval_leaves_the_time_of_the_request(stage: Stage) -> None:
-    stage.choose(True)
-    stage.follow()
-    stage.later(9)
-    stage.decide("approve")
-    stage.unfollow(asked_at=NOW_MS + 5, by_message=True)
-    assert stage.state() == "unfollowed"
-
-
-def test_a_repeated_request_shields_nobody_from_an_approval(stage: Stage) -> None:
-    stage.choose(True)
-    stage.follow()
-    stage.later(9 * OVERTAKEN_MS)
-    stage.follow()
-    stage.decide("approve", asked_at=NOW_MS + 1)
-    assert stage.state() == "followed"
-
-
-def test_an_approval_may_come_with_its_follow(stage: Stage) -> None:
-    stage.choose(True)
-    assert stage.follow(by_message=True, approves=True).is_active
-    stage.later(1)
-    assert stage.follow("cid").is_requested
-    assert stage.follow("cid", asked_at=NOW_MS, by_message=True, approves=True).is_active
-    assert (stage.state(), stage.state("cid")) == ("followed", "followed")
-
-
-def test_a_copy_of_an_approval_approves_no_other_request(stage: Stage) -> None:
-    stage.choose(True)
-    stage.follow(by_message=True)
-    approve = partial(stage.decide, "approve", asked_at=NOW_MS + 3, by_message=True)
-    approve()
-    stage.unfollow(asked_at=NOW_MS + 2, by_message=True)
-    stage.later(4)
-    stage.follow()
-    approve()
-    assert stage.state() == "requested"
-
-
-def test_an_approved_follow_is_late_only_after_an_end(stage: Stage) -> None:
-    stage.follow()
-    stage.decide("remove", asked_at=NOW_MS - 5)
-    stage.follow(asked_at=NOW_MS, by_message=True, approves=True)
-    assert stage.state() == "followed"
-    stage.unfollow(asked_at=NOW_MS - 1)
-    stage.follow(asked_at=NOW_MS, by_message=True, approves=True)
-    assert stage.state() == "unfollowed", "it was a copy"
-
-
-def test_an_approval_of_a_follow_is_noted(stage: Stage) -> None:
-    stage.choose(True)
-    stage.follow(by_message=True, approves=True)
-    stage.later(9)
-    stage.follow()
-    stage.follow(asked_at=NOW_MS + 5, by_message=True, approves=True)
-    stage.decide("remove", asked_at=NOW_MS + 4, by_message=True)
-    assert stage.state() == "followed"
-
-
-def test_an_approval_before_its_request_comes_again(stage: Stage) -> None:
-    stage.choose(True)
-    with pytest.raises(NoRequest):
-        stage.decide("approve", by_message=True)
-    stage.later(1)
-    stage.follow()
-    stage.unfollow(asked_at=stage.now_ms + 1)
-    stage.decide("approve", asked_at=NOW_MS, by_message=True)  # it is over
-    assert stage.state() == "unfollowed"
 
 
 # Blocks
@@ -664,55 +648,6 @@ def test_two_users_may_block_each_other(stage: Stage) -> None:
     stage.check()
 
 
-def test_a_late_block_or_unblock_gives_way(stage: Stage) -> None:
-    stage.later(5)
-    stage.decide("unblock")  # of whom nobody blocks
-    stage.decide("block", asked_at=NOW_MS, by_message=True)
-    assert not stage.row().shut
-    stage.later(1)
-    stage.decide("block", by_message=True)
-    stage.later(1)
-    stage.follow()
-    stage.decide("unblock", asked_at=NOW_MS, by_message=True)
-    assert stage.row().shut
-    stage.check()
-
-
-def test_a_block_that_was_undone_before_it_came_ends_the_follow(stage: Stage) -> None:
-    stage.follow()
-    stage.later(9)
-    stage.decide("unblock", by_message=True)
-    stage.decide("block", asked_at=NOW_MS + 1, by_message=True)
-    assert (stage.row().shut, stage.state()) == (False, "unfollowed")
-
-
-def test_a_block_and_its_end_have_a_follower_of_a_private_publisher_ask_at_once(
-    stage: Stage,
-) -> None:
-    stage.follow()
-    stage.follow("eve")  # the container remembers that Ada is public
-    _, another = stage.container()
-    another.choose("ada", is_private=True, asked_at=stage.now_ms)
-    for verb in (another.block, another.unblock):
-        stage.later(1)
-        verb("ada", "ben", asked_at=stage.now_ms)
-    stage.later(1)
-    assert stage.follow().is_requested
-    stage.check()
-
-
-def test_an_unblock_has_who_was_blocked_before_going_private_ask_at_once(stage: Stage) -> None:
-    stage.decide("block")
-    stage.follow("eve")  # the container remembers that Ada is public
-    _, another = stage.container()
-    stage.later(1)
-    another.choose("ada", is_private=True, asked_at=stage.now_ms)
-    another.unblock("ada", "ben", asked_at=stage.now_ms)
-    stage.later(1)
-    assert stage.follow().is_requested
-    stage.check()
-
-
 def test_what_the_blocker_sent_under_the_block_is_late_after_it(stage: Stage) -> None:
     stage.decide("block")
     stage.later(9)
@@ -737,13 +672,6 @@ def test_who_asks_a_publisher_that_went_public_needs_no_other_place(
     stage.later((SECONDS + 1) * 1000)
     assert stage.follow().is_active
     assert stage.state() == "followed"
-
-
-def test_a_request_shields_nobody_from_a_block(stage: Stage) -> None:
-    stage.later(9 * OVERTAKEN_MS)
-    stage.follow()
-    stage.decide("block", asked_at=NOW_MS, by_message=True)
-    assert (stage.row().shut, stage.state()) == (True, "unfollowed")
 
 
 def test_one_blocks_so_many_and_no_more(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -899,18 +827,13 @@ def test_a_change_that_lost_a_race_is_decided_anew(
     verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = waiting(monkeypatch)
-    plain, others = stage.client.call, [True]
 
-    def call(operation: str, request: Any) -> Any:
-        if operation == "TransactWriteItems" and others:
-            others.clear()
-            for user in ("ben", "cid", "eve"):
-                stage.follow(user, asked_at=stage.now_ms + 1)
-        return plain(operation, request)
+    def follow() -> None:
+        for user in ("ben", "cid", "eve"):
+            stage.follow(user, asked_at=stage.now_ms + 1)
 
-    stage.client.call = call
-    VERBS[verb](stage)
-    stage.client.call = plain
+    with overtaken(stage, follow):
+        VERBS[verb](stage)
     stage.settle_all()
     stage.check()
 
@@ -919,15 +842,10 @@ def test_a_change_that_lost_a_race_is_decided_anew(
 
 
 def test_a_public_follow_reads_one_row_more_once_in_seconds(stage: Stage) -> None:
-    plain, calls = stage.client.call, list[str]()
-
-    def call(operation: str, request: Any) -> Any:
-        calls.append(request.get("TableName", operation))
-        return plain(operation, request)
-
-    stage.client.call = call
-    stage.follow("ben")
-    stage.follow("cid")
+    calls = list[str]()
+    with looked_at(stage, lambda made, request: calls.append(request.get("TableName", made))):
+        stage.follow("ben")
+        stage.follow("cid")
     one = [FOLLOWING.name, READERS.name, "TransactWriteItems", FOLLOWING.name, FOLLOWING.name]
     assert calls == [one[0], PUBLISHERS.name, *one[1:], *one]
 
