@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, cast
 from fanfold import names
 from fanfold_cli.run.people import People
 from fanfold_cli.run.record import Post
+from fanfold_cli.run.verdict import Reading, Verdict, judge
 from fanfold_cli.stack import Deployment
 from fanfold_client import Fanfold
 from tests.e2e.clients import REQUEST_SECONDS, eventually, left
@@ -24,7 +26,10 @@ class Company(People):
 
     def __init__(self, stack: Deployment, names: Sequence[str], client: Path) -> None:
         super().__init__(stack, seconds=REQUEST_SECONDS)
+        self.began = time.time()
         self.threads = ThreadPoolExecutor(THREADS)
+        self.clicks = ThreadPoolExecutor(THREADS)  # of one user at the same time
+        self.readings: list[Reading] = []
         self.node = Node(client, stack.api_url)
         self.in_typescript = {*names[::2]}
         self.all(self._sign_in, names)
@@ -38,11 +43,30 @@ class Company(People):
 
     def close(self) -> None:
         self.threads.shutdown()
+        self.clicks.shutdown()
         self.node.close()
 
     def all(self, act: Callable[..., Any], *over: Iterable[Any]) -> list[Any]:
         """Act on everything, several at a time; the first error is raised."""
         return list(self.threads.map(act, *over))
+
+    def say(self, what: str) -> None:
+        """Print it with the time that has passed."""
+        print(f"[{time.time() - self.began:6.1f} s] {what}")
+
+    def look(self, reader: str, pages: int = 1) -> Reading:
+        """Read so many pages, or to the end with 0 of them, and keep what they show."""
+        self.readings.append(self.read(reader, pages=pages))
+        return self.readings[-1]
+
+    def judged(self) -> Verdict:
+        """What is wrong with all that was kept; prints how much was judged."""
+        judged = judge(self.record, self.readings)
+        self.say(
+            f"{len(self.readings):,} readings showed {judged.shown:,} entries. They had to show"
+            f" {judged.owed:,}, not to show {judged.hidden:,}, and {judged.open:,} were open."
+        )
+        return judged
 
     def come_to_rest(self) -> None:
         """Wait until publishers are told that all is delivered, and RELATE has nothing to do."""

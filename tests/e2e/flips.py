@@ -252,11 +252,6 @@ class Crowd(Company):
 
 def run(home: Home, size: Size, seed: int, *, log: Path, client: Path) -> Found:
     """Publish, flip and read on an engine of its own; prints how long it took."""
-    began = time.time()
-
-    def say(what: str) -> None:
-        print(f"[{time.time() - began:6.1f} s] {what}")
-
     try:
         stack = deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS)
         with closing(Crowd(home, stack, size, seed, client)) as crowd:
@@ -264,14 +259,14 @@ def run(home: Home, size: Size, seed: int, *, log: Path, client: Path) -> Found:
             crowd.publish_all(POSTS_BEFORE)
             crowd.come_to_rest()
             crowd.all(crowd.take_cursors, crowd.readers)
-            say("All have read and hold cursors, in a stage without channels.")
+            crowd.say("All have read and hold cursors, in a stage without channels.")
             deploy.bring_up(home, given=BY_HAND)
             flips, workers = _under_fire(crowd, log)
-            say(f"All is published, after {flips} flips; {workers}.")
+            crowd.say(f"All is published, after {flips} flips; {workers}.")
             ways = crowd.ways()
             crowd.all(crowd.read_all, crowd.readers)
             judged = judge(crowd.record, crowd.scrolls, has_channels=True)
-            say(
+            crowd.say(
                 f"{len(crowd.scrolls):,} scrolls showed {judged.shown:,} entries, and had to show "
                 f"{judged.owed:,}; posts went by {ways}."
             )

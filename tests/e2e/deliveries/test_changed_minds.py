@@ -18,7 +18,6 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -33,13 +32,12 @@ from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
 from fanfold_cli.run.people import FOLLOWS, MUTES, PAUSE_SECONDS
 from fanfold_cli.run.record import Key
-from fanfold_cli.run.verdict import Reading, judge
 from fanfold_cli.stack import Deployment
 from proof.aws_verify.history import gaps, history_of
 from proof.history.__main__ import table
 from proof.history.judge import judge as judge_history
 from tests.e2e.clients import User
-from tests.e2e.company import THREADS, Company
+from tests.e2e.company import Company
 from tests.e2e.logs import assert_no_secrets
 from tests.lifetimes import LIFETIME_HOURS
 from tests.unit.cli.test_run_verdict import wrong_about_unread
@@ -80,23 +78,12 @@ class Crowd(Company):
         self.newcomers = [f"newcomer-{unique}-{number}" for number in range(size.newcomers)]
         self.publishers = [f"publisher-{unique}-{number}" for number in range(size.publishers)]
         super().__init__(stack, [*self.readers, *self.newcomers, *self.publishers], client)
-        self.clicks = ThreadPoolExecutor(THREADS)
-        self.readings: list[Reading] = []
         self.markers: dict[str, list[Key]] = defaultdict(list)
         self.circles = {
             reader: random.sample(self.publishers, size.circle) for reader in self.readers
         }
 
-    def close(self) -> None:
-        super().close()
-        self.clicks.shutdown()
-
     # Requests, recorded
-
-    def look(self, reader: str, pages: int = 1) -> Reading:
-        """Read so many pages, or to the end with 0 of them, and keep what they show."""
-        self.readings.append(self.read(reader, pages=pages))
-        return self.readings[-1]
 
     def mark(self, reader: str, choices: Random) -> None:
         """Say that the reader has read up to one of the entries on the first page."""
@@ -248,12 +235,8 @@ def publishers_in(listed: Iterable[Any]) -> list[str]:
 
 def run(stack: Deployment, size: Size, seed: int, client: Path) -> list[str]:
     """Everything that is wrong; prints how much was judged, and how long it took."""
-    began = time.time()
     crowd = Crowd(stack, size, Random(seed), client)
-
-    def say(what: str) -> None:
-        print(f"[{time.time() - began:6.1f} s] {what}")
-
+    say = crowd.say
     try:
         say("Everybody has a token.")
         crowd.follow_at_first()
@@ -282,11 +265,7 @@ def run(stack: Deployment, size: Size, seed: int, client: Path) -> list[str]:
         wrong += wrong_by_history(stack, crowd)
     finally:
         crowd.close()
-    judged = judge(crowd.record, crowd.readings)
-    say(
-        f"{len(crowd.readings):,} readings showed {judged.shown:,} entries. They had to show"
-        f" {judged.owed:,}, not to show {judged.hidden:,}, and {judged.open:,} were open."
-    )
+    judged = crowd.judged()
     assert judged.owed > 10 * judged.open
     assert judged.hidden > size.posts // 2
     return wrong + judged.complaints

@@ -13,7 +13,6 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -29,10 +28,9 @@ from fanfold.follows.backfill import POSTS_WHEN_LATE
 from fanfold.follows.publisher.privacy import ENFORCED_MS
 from fanfold_cli.run import people
 from fanfold_cli.run.people import PAUSE_SECONDS
-from fanfold_cli.run.verdict import Reading, judge
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import Answer, User, eventually, left
-from tests.e2e.company import PATIENCE_SECONDS, THREADS, Company
+from tests.e2e.company import PATIENCE_SECONDS, Company
 from tests.e2e.relations import (
     ADMIT,
     APPROVE,
@@ -113,8 +111,6 @@ class Crowd(Company):
         super().__init__(stack, self.names, client)
         self.record = Relations()
         self.users = {each: User(stack, each, str(self.api(each).token)) for each in self.names}
-        self.both = ThreadPoolExecutor(THREADS)
-        self.readings: list[Reading] = []
         self.wrong: list[str] = []
         self.done: Counter[str] = Counter()
         for user in self.names:
@@ -123,10 +119,6 @@ class Crowd(Company):
                     self.record.meet(user, other)
         self.betweens = [*self.record.betweens.values()]
         self.choosing = {each: Lock() for each in self.names}
-
-    def close(self) -> None:
-        super().close()
-        self.both.shutdown()
 
     def come_to_rest(self) -> None:
         """Wait until messages are handled, posts are delivered, and RELATE has nothing to do."""
@@ -178,7 +170,7 @@ class Crowd(Company):
     def act(self, between: Between, *what: tuple[str, int]) -> None:
         """One request, or two at the same time, after which both users look what came of them."""
         begun = time.time()
-        calls = [*self.both.map(lambda each: self.call(between, *each), what)]
+        calls = [*self.clicks.map(lambda each: self.call(between, *each), what)]
         self._judge(between, calls, begun, together=len(calls) > 1)
         if len(calls) == 1 or not between.is_settled:
             return
@@ -229,10 +221,6 @@ class Crowd(Company):
         if (told.status == 200) not in between.may_see(who, begun, ended):
             states = sorted({*between.possible(begun, ended)})
             self.wrong.append(f"{user} is answered {told.status} for {path}, with {states}.")
-
-    def look(self, user: str, pages: int = 1) -> Reading:
-        self.readings.append(self.read(user, pages=pages))
-        return self.readings[-1]
 
     # The course of the test
 
@@ -366,12 +354,8 @@ def drawn(between: Between, who: int, choices: Random) -> str:
 
 def run(stack: Deployment, size: Size, seed: int, client: Path) -> list[str]:
     """Everything that is wrong; prints how much was judged, and how long it took."""
-    began = time.time()
     crowd = Crowd(stack, size, Random(seed), client)
-
-    def say(what: str) -> None:
-        print(f"[{time.time() - began:6.1f} s] {what}")
-
+    say = crowd.say
     try:
         say(f"Everybody has a token; {len(crowd.betweens):,} pairs of users know each other.")
         crowd.begin()
@@ -388,11 +372,7 @@ def run(stack: Deployment, size: Size, seed: int, client: Path) -> list[str]:
     finally:
         crowd.close()
     say(", ".join(f"{what}: {count:,}" for what, count in sorted(crowd.done.items())))
-    judged = judge(crowd.record, crowd.readings)
-    say(
-        f"{len(crowd.readings):,} readings showed {judged.shown:,} entries. They had to show"
-        f" {judged.owed:,}, not to show {judged.hidden:,}, and {judged.open:,} were open."
-    )
+    judged = crowd.judged()
     assert judged.owed > 5 * judged.open
     assert judged.hidden > size.users // 4
     return wrong + crowd.wrong + judged.complaints
