@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -148,21 +149,28 @@ def history(tried: list[Try]) -> tuple[Course, list[Asked], list[Asked]]:
     return course, requests, choices
 
 
-def message(verb: str, at: int, *received: int) -> Try:
-    return Try(verb, is_message=True, begun=at, skew=0, delays=received or (0,))
+TRY = re.compile(r"(\d+) ([a-z ]+?)( by message)?((?: \+\d+)*)")
 
 
-def request(verb: str, at: int, received: int = 0, *, skew: int = 0) -> Try:
-    return Try(verb, is_message=False, begun=at, skew=skew, delays=(received,))
+def written(course: str) -> list[Try]:
+    """The requests and messages of a course, as they are written in `COURSES`."""
+    tried = []
+    for each in course.split(", "):
+        found = TRY.fullmatch(each)
+        assert found, each
+        at, verb, by_message, late = found.groups()
+        delays = tuple(map(int, late.split(" +")[1:])) or (0,)
+        tried.append(Try(verb, bool(by_message), int(at), 0, delays))
+    return tried
 
 
 @given(
     st.lists(tries(*VERBS, PRIVATE, PUBLIC), max_size=7)
     | st.lists(tries(Verb.FOLLOW, Verb.UNFOLLOW), max_size=8)
 )
-@example([message(Verb.FOLLOW, 10, 0, 9), request(Verb.UNFOLLOW, 11, skew=-3)])
-@example([message(Verb.FOLLOW, 10, 0, 9), request(Verb.UNFOLLOW, 10)])
-@example([message(Verb.FOLLOW, 10, 0, 1), message(Verb.UNFOLLOW, 10)])
+@example([*written("10 follow by message +0 +9"), Try(Verb.UNFOLLOW, False, 11, -3, (0,))])
+@example(written("10 follow by message +0 +9, 10 unfollow"))
+@example(written("10 follow by message +0 +1, 10 unfollow by message"))
 def test_what_two_users_ask_for_explains_what_becomes_of_their_relation(tried: list[Try]) -> None:
     course, requests, choices = history(tried)
     asked = with_privacy(requests, choices, skew_ms=SKEW_MS, of_reads=True)
@@ -170,158 +178,81 @@ def test_what_two_users_ask_for_explains_what_becomes_of_their_relation(tried: l
     assert not [*contradictions(asked, seen, skew_ms=SKEW_MS)]
 
 
-# Each of these needs one of the rules, in fanfold/follows/relation.py.
+# Each of these needs one of the rules, in fanfold/follows/relation.py. A number is the millisecond
+# of a request or message, and those after `+` are how late it and its copies come.
 COURSES = {
-    "a removal makes what was sent before late": [
-        message(Verb.FOLLOW, 0, 20),
-        request(Verb.REMOVE, 9),
-    ],
-    "an approval leaves what the user has sent": [
-        request(PRIVATE, 0),
-        request(Verb.FOLLOW, 1),
-        message(Verb.UNFOLLOW, 10, 20),
-        request(Verb.APPROVE, 25),
-    ],
-    "a blocked user asks in vain": [
-        request(Verb.BLOCK, 0),
-        request(Verb.FOLLOW, 5),
-        request(Verb.APPROVE, 9),
-    ],
-    "an unblock ends what was asked meanwhile": [
-        request(Verb.BLOCK, 0),
-        request(Verb.FOLLOW, 5),
-        request(Verb.UNBLOCK, 9),
-    ],
-    "a removal gives way to a later approval": [
-        request(PRIVATE, 0),
-        request(Verb.FOLLOW, 1),
-        message(Verb.REMOVE, 10, 30),
-        request(Verb.APPROVE, 30),
-    ],
-    "an approval of a follow counts": [
-        request(Verb.FOLLOW, 0),
-        request(Verb.APPROVE, 30),
-        message(Verb.REMOVE, 10, 30),
-    ],
-    "an approval gives way to a later end": [
-        request(PRIVATE, 0),
-        request(Verb.FOLLOW, 1),
-        message(Verb.APPROVE, 5, 40),
-        request(Verb.UNFOLLOW, 10),
-        request(Verb.FOLLOW, 20),
-    ],
-    "a copy of an approval approves no other request": [
-        request(PRIVATE, 0),
-        request(Verb.FOLLOW, 1),
-        message(Verb.APPROVE, 5, 0, 40),
-        request(Verb.UNFOLLOW, 0, 10),
-        request(Verb.FOLLOW, 20),
-    ],
-    "a repeated request shields nobody": [
-        request(Verb.FOLLOW, 0),
-        message(Verb.REMOVE, 10, 30),
-        request(Verb.FOLLOW, 20),
-    ],
-    "a removal ends no later follow": [
-        request(Verb.FOLLOW, 0),
-        message(Verb.REMOVE, 10, 40),
-        request(Verb.UNFOLLOW, 15),
-        request(Verb.FOLLOW, 30),
-    ],
-    "a follow is of the time at which it was asked for": [
-        message(Verb.APPROVED, 0, 100),
-        message(Verb.REMOVE, 50, 100),
-    ],
-    "an unblock gives way to a later block": [
-        message(Verb.UNBLOCK, 5, 40),
-        request(Verb.BLOCK, 20),
-    ],
-    "a block of whom one blocks counts": [
-        request(Verb.BLOCK, 0),
-        message(Verb.UNBLOCK, 10, 40),
-        request(Verb.BLOCK, 30),
-    ],
-    "no copy of a block blocks again": [
-        message(Verb.BLOCK, 990, 0, 990),
-        request(Verb.UNBLOCK, 0, 995),
-    ],
-    "a block that was undone before it came ends a follow": [
-        request(Verb.FOLLOW, 0),
-        message(Verb.BLOCK, 10, 40),
-        request(Verb.UNBLOCK, 30),
-    ],
-    "a choice gives way to a later one": [
-        request(PUBLIC, 0, 2_000),
-        request(PRIVATE, 1_500),
-        request(Verb.FOLLOW, 9_000),
-    ],
-    "a choice of what is so counts": [
-        request(PRIVATE, 0),
-        request(PUBLIC, 1_000, 3_000),
-        request(PRIVATE, 3_000),
-        request(Verb.FOLLOW, 12_000),
-    ],
-    "a follow gives way to a later unfollow": [
-        request(Verb.FOLLOW, 0, 2_000),
-        request(Verb.UNFOLLOW, 1_500),
-    ],
-    "no copy of a removal removes again": [
-        request(Verb.FOLLOW, 0),
-        message(Verb.REMOVE, 5, 0, 40),
-        request(Verb.FOLLOW, 3, 17),
-    ],
-    "no copy of an approved follow asks again": [
-        request(Verb.BLOCK, 0),
-        request(Verb.FOLLOW, 997),
-        message(Verb.APPROVED, 997, 0, 9),
-        request(Verb.UNFOLLOW, 990, 12),
-    ],
-    "a removal that comes late counts": [
-        request(PRIVATE, 0),
-        request(Verb.FOLLOW, 34),
-        message(Verb.REMOVE, 28, 12),
-        message(Verb.APPROVED, 23, 40),
-    ],
-    "an approved follow of a follow counts": [
-        request(Verb.FOLLOW, 0),
-        message(Verb.APPROVED, 30),
-        message(Verb.REMOVE, 10, 40),
-    ],
-    "an approved follow is late only after an end": [
-        request(PRIVATE, 0),
-        request(Verb.FOLLOW, 22),
-        request(Verb.REMOVE, 5, 19),
-        message(Verb.APPROVED, 22, 5),
-    ],
+    "a removal makes what was sent before late": "0 follow by message +20, 9 remove",
+    "an approval leaves what the user has sent": (
+        "0 private, 1 follow, 10 unfollow by message +20, 25 approve"
+    ),
+    "a blocked user asks in vain": "0 block, 5 follow, 9 approve",
+    "an unblock ends what was asked meanwhile": "0 block, 5 follow, 9 unblock",
+    "a removal gives way to a later approval": (
+        "0 private, 1 follow, 10 remove by message +30, 30 approve"
+    ),
+    "an approval of a follow counts": "0 follow, 30 approve, 10 remove by message +30",
+    "an approval gives way to a later end": (
+        "0 private, 1 follow, 5 approve by message +40, 10 unfollow, 20 follow"
+    ),
+    "a copy of an approval approves no other request": (
+        "0 private, 1 follow, 5 approve by message +0 +40, 0 unfollow +10, 20 follow"
+    ),
+    "a repeated request shields nobody": "0 follow, 10 remove by message +30, 20 follow",
+    "a removal ends no later follow": "0 follow, 10 remove by message +40, 15 unfollow, 30 follow",
+    "a follow is of the time at which it was asked for": (
+        "0 follow with approval by message +100, 50 remove by message +100"
+    ),
+    "an unblock gives way to a later block": "5 unblock by message +40, 20 block",
+    "a block of whom one blocks counts": "0 block, 10 unblock by message +40, 30 block",
+    "no copy of a block blocks again": "990 block by message +0 +990, 0 unblock +995",
+    "a block that was undone before it came ends a follow": (
+        "0 follow, 10 block by message +40, 30 unblock"
+    ),
+    "a choice gives way to a later one": "0 public +2000, 1500 private, 9000 follow",
+    "a choice of what is so counts": "0 private, 1000 public +3000, 3000 private, 12000 follow",
+    "a follow gives way to a later unfollow": "0 follow +2000, 1500 unfollow",
+    "no copy of a removal removes again": "0 follow, 5 remove by message +0 +40, 3 follow +17",
+    "no copy of an approved follow asks again": (
+        "0 block, 997 follow, 997 follow with approval by message +0 +9, 990 unfollow +12"
+    ),
+    "a removal that comes late counts": (
+        "0 private, 34 follow, 28 remove by message +12, 23 follow with approval by message +40"
+    ),
+    "an approved follow of a follow counts": (
+        "0 follow, 30 follow with approval by message, 10 remove by message +40"
+    ),
+    "an approved follow is late only after an end": (
+        "0 private, 22 follow, 5 remove +19, 22 follow with approval by message +5"
+    ),
 }
 
 
 @pytest.mark.parametrize("course", COURSES)
 def test_each_rule_is_needed_by_a_course(course: str) -> None:
-    done, requests, choices = history(COURSES[course])
+    done, requests, choices = history(written(COURSES[course]))
     asked = with_privacy(requests, choices, skew_ms=SKEW_MS, of_reads=True)
     assert not [*contradictions(asked, [*sightings_of(done.changes)], skew_ms=SKEW_MS)]
 
 
 @pytest.mark.parametrize(
-    ("relations", "tried"),
+    ("relations", "course"),
     [
         # What a publisher has ended does not begin by an older message, nor by a copy.
-        ([FOLLOWS], [message(Verb.FOLLOW, 0, 9), request(Verb.REMOVE, 3)]),
-        ([SHUT | FOLLOWS], [request(Verb.BLOCK, 1), request(Verb.FOLLOW, 3)]),
-        ([SHUT | NONE], [request(Verb.BLOCK, 1), request(Verb.FOLLOW, 3)]),
+        ([FOLLOWS], "0 follow by message +9, 3 remove"),
+        ([SHUT | FOLLOWS], "1 block, 3 follow"),
+        ([SHUT | NONE], "1 block, 3 follow"),
         # Nobody else follows a private publisher than whom it approves.
-        ([FOLLOWS], [request(PRIVATE, 0), request(Verb.FOLLOW, 9_000)]),
-        ([NONE], [request(PRIVATE, 0), request(Verb.FOLLOW, 9_000)]),
-        ([WAITS], [request(PUBLIC, 0), request(Verb.FOLLOW, 9_000)]),
-        ([WAITS, NONE], [request(PRIVATE, 0), request(Verb.FOLLOW, 9), request(Verb.APPROVE, 20)]),
-        ([FOLLOWS], [request(Verb.FOLLOW, 0), request(Verb.REMOVE, 20)]),
-        ([FOLLOWS], [request(Verb.FOLLOW, 0), request(Verb.SHUT_OUT, 20)]),
-        ([SHUT], [request(Verb.BLOCK, 0), request(Verb.UNBLOCK, 20)]),
+        ([FOLLOWS], "0 private, 9000 follow"),
+        ([NONE], "0 private, 9000 follow"),
+        ([WAITS], "0 public, 9000 follow"),
+        ([WAITS, NONE], "0 private, 9 follow, 20 approve"),
+        ([FOLLOWS], "0 follow, 20 remove"),
+        ([FOLLOWS], "0 follow, 20 block the publisher"),
+        ([SHUT], "0 block, 20 unblock"),
     ],
 )
-def test_the_oracle_says_what_nobody_has_asked_for(relations: list[int], tried: list[Try]) -> None:
-    _, requests, choices = history(tried)
+def test_the_oracle_says_what_nobody_has_asked_for(relations: list[int], course: str) -> None:
+    _, requests, choices = history(written(course))
     asked = with_privacy(requests, choices, skew_ms=0, of_reads=True)
     last = max(each.ended for each in asked if each.ended < math.inf)
     seen = Sighting(last + 100, math.inf, False, throughout=True, among=frozenset(relations))
