@@ -87,8 +87,8 @@ COURSES = {
         " unfollowed"
     ),
     "an approval of a follow is noted": (
-        "0 private, 0 admit by message, 9 follow, 9 admit of 5 by message,"
-        " 9 remove of 4 by message: followed"
+        "0 private, 0 admit by message, 9000 follow, 9000 admit of 5000 by message,"
+        " 9000 remove of 1: followed"
     ),
     "an approval before its request comes again until that is over": (
         "0 private, 0 approve by message in vain, 1 follow, 2 unfollow, 2 approve of 0 by message:"
@@ -346,10 +346,7 @@ def test_an_approval_again_brings_posts_within_moments_of_the_first_alone(stage:
 
 @pytest.mark.parametrize("verb", ["unfollow", "remove"])
 def test_a_request_ends_by_its_user_or_its_publisher(stage: Stage, verb: str) -> None:
-    stage.choose(True)
-    stage.follow()
-    stage.later(1)
-    stage.unfollow() if verb == "unfollow" else stage.decide(verb)
+    stage.play(f"0 private, 0 follow, 1 {verb}")
     assert (stage.state(), stage.requests(), stage.counts("ben")) == ("unfollowed", [], (0, 0, 0))
     with pytest.raises(NoRequest):
         stage.decide("approve")
@@ -366,12 +363,7 @@ def test_nobody_needs_approval_to_follow_their_own_posts(stage: Stage) -> None:
 def test_a_request_takes_a_place_and_no_mark_away(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage.follow()
-    stage.later(1)
-    stage.unfollow()
-    stage.choose(True)
-    stage.later((SECONDS + 1) * 1000)
-    stage.follow()
+    stage.play("0 follow, 1 unfollow, 1 private, 6001 follow")
     assert stage.state() == "requested"
     for number in range(8):
         stage.following.follow("ben", f"other-{number}", asked_at=stage.now_ms)
@@ -423,10 +415,7 @@ def test_who_is_removed_after_going_private_must_ask_at_once(
 
 
 def test_a_stamp_above_the_privacy_of_a_publisher_counts_as_private(stage: Stage) -> None:
-    stage.choose(True)
-    stage.follow()
-    stage.later(1)
-    stage.unfollow()
+    stage.play("0 private, 0 follow, 1 unfollow")
     lose_the_choice(stage)
     following, _ = stage.container()
     assert following.follow("ben", "ada", asked_at=stage.now_ms + 1).is_requested
@@ -434,11 +423,7 @@ def test_a_stamp_above_the_privacy_of_a_publisher_counts_as_private(stage: Stage
 
 
 def test_a_late_choice_gives_way_and_a_later_one_counts(stage: Stage) -> None:
-    for wanted, at, is_private in (
-        (True, 3_000, True),
-        (False, 1_999, True),
-        (False, 2_000, False),
-    ):
+    for wanted, at, is_private in ((True, 3000, True), (False, 1999, True), (False, 2000, False)):
         found = stage.audience.choose("ada", is_private=wanted, asked_at=NOW_MS + at)
         assert found.is_private is is_private
         stage.later(1)
@@ -521,12 +506,9 @@ def test_a_request_decided_with_a_privacy_that_was_lost_keeps_no_other_waiting(
 
 
 def test_settling_opens_a_request_of_a_public_publisher_and_no_other(stage: Stage) -> None:
-    stage.choose(True)
-    stage.follow()
-    stage.settle_all()
+    stage.play("0 private, 0 follow, 0 settle")
     assert stage.state() == "requested"
-    stage.later(1)
-    stage.choose(False)
+    stage.play("1 public")
     stage.queue.sent.clear()
     stage.following.settle("ben", "ada")
     assert stage.state() == "followed"
@@ -534,17 +516,14 @@ def test_settling_opens_a_request_of_a_public_publisher_and_no_other(stage: Stag
 
 
 def test_a_request_is_not_opened_by_a_privacy_that_changes_meanwhile(stage: Stage) -> None:
-    stage.choose(True)
-    stage.follow()
-    stage.choose(False)
+    stage.play("0 private, 0 follow, 0 public")
     with overtaken(stage, lambda: stage.play("1 private")):
         stage.following.open("ben", "ada")
     assert stage.state() == "requested"
 
 
 def test_a_request_is_not_opened_because_the_choice_is_lost(stage: Stage) -> None:
-    stage.choose(True)
-    stage.follow()
+    stage.play("0 private, 0 follow")
     lose_the_choice(stage)
     stage.following.open("ben", "ada")
     assert stage.state() == "requested"
@@ -649,9 +628,7 @@ def test_two_users_may_block_each_other(stage: Stage) -> None:
 
 
 def test_what_the_blocker_sent_under_the_block_is_late_after_it(stage: Stage) -> None:
-    stage.decide("block")
-    stage.later(9)
-    stage.decide("unblock")
+    stage.play("0 block, 9 unblock")
     stage.following.follow("ada", "ben", asked_at=NOW_MS + 5, by_message=True)
     assert stage.state("ada", "ben") == "unfollowed"
 
@@ -666,11 +643,7 @@ def test_who_asks_a_publisher_that_went_public_needs_no_other_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stage = make(monkeypatch, max_follows=1, rate=Rate.a_day(1))
-    stage.choose(True)
-    stage.follow()
-    stage.choose(False)
-    stage.later((SECONDS + 1) * 1000)
-    assert stage.follow().is_active
+    stage.play("0 private, 0 follow, 0 public, 6000 follow")
     assert stage.state() == "followed"
 
 
@@ -739,12 +712,7 @@ def test_requests_and_blocks_are_counted_and_what_ends_something_is_never_refuse
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stage = make(monkeypatch, rate=Rate.a_day(2))
-    stage.choose(True)
-    stage.follow()
-    stage.later(1)
-    stage.decide("remove")
-    stage.later(1)
-    stage.follow()
+    stage.play("0 private, 0 follow, 1 remove, 2 follow")
     with pytest.raises(TooOften):
         stage.following.follow("ben", "eve", asked_at=stage.now_ms)
     stage.following.follow("ada", "fay", asked_at=stage.now_ms)

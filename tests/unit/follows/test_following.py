@@ -75,13 +75,17 @@ class Ben:
 
 @pytest.fixture
 def ben(monkeypatch: pytest.MonkeyPatch) -> Ben:
+    return ben_at(NOW_MS, monkeypatch)
+
+
+def ben_at(now_ms: int, monkeypatch: pytest.MonkeyPatch, **how: Any) -> Ben:
     monkeypatch.setattr(product_clock, "sleep", lambda _seconds: None)
-    monkeypatch.setattr(product_clock, "now_ms", lambda: NOW_MS)
+    monkeypatch.setattr(product_clock, "now_ms", lambda: now_ms)
     client = client_of(FOLLOWING, PUBLISHERS, READERS)
     table = FollowsTable(client, FOLLOWING.name, Readers(client, READERS.name), 30)
     edges, queue = Edges(), Queue()
     stubs: tuple[Any, Any, Any] = (edges, Privacies(client, PUBLISHERS.name), queue)
-    return Ben(Following(table, *stubs, max_follows=9, reconcile_after_seconds=10), edges, queue)
+    return Ben(Following(table, *stubs, 9, 10, **how), edges, queue)
 
 
 def test_a_new_follow_puts_its_edge_and_a_repeated_one_looks_first(ben: Ben) -> None:
