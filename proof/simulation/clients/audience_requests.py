@@ -5,7 +5,7 @@ from __future__ import annotations
 from fanfold import contract
 from proof.simulation.clients import requests
 from proof.simulation.clients.audience import Listed, Look
-from proof.simulation.clients.history import Operation, Pair
+from proof.simulation.clients.history import Operation
 from proof.simulation.oracle.follows import (
     FOLLOWED,
     LISTED,
@@ -111,82 +111,63 @@ def ask_relation(world: World, user: str, publisher: str) -> None:
 
 def look(world: World, user: str, publisher: str, *, limit: int) -> None:
     """Read a publisher's feed, one of its posts, and the list of its followers, as anybody may."""
-    path = {"publisher_id": publisher}
-    query = {"limit": str(limit)}
-    begun_ms = world.clock.now_ms()
-    status, page = requests.call(world, user, contract.READ_FEED, path=path, query=query)
-    if status in (200, CLOSED):
-        refs = [each["ref_id"] for each in page["entries"]] if status == 200 else []
-        _note(world, user, publisher, "the feed", begun_ms, status == 200, refs)
+
+    def see(what: str, route: contract.Route, ref_id: str = "", **query: str) -> None:
+        path = {"ref_id": ref_id} if ref_id else {"publisher_id": publisher}
+        begun_ms = world.clock.now_ms()
+        status, page = requests.call(world, user, route, path=path, query=query)
+        if status in (200, UNKNOWN if ref_id else CLOSED):
+            entries = page.get("entries", ()) if status == 200 and not ref_id else ()
+            refs = frozenset([ref_id] if ref_id else [each["ref_id"] for each in entries])
+            span = begun_ms, world.clock.now_ms()
+            found = Look(user, publisher, what, *span, is_open=status == 200, refs=refs)
+            world.history.audience.looks.append(found)
+
+    see("the feed", contract.READ_FEED, limit=str(limit))
     posted = [each.subject for each in world.history.of("publish", "send", user=publisher)]
     for ref_id in posted[-1:]:
-        begun_ms = world.clock.now_ms()
-        status, _ = requests.call(world, user, contract.READ_POST, path={"ref_id": ref_id})
-        if status in (200, UNKNOWN):
-            _note(world, user, publisher, "a post", begun_ms, status == 200, [ref_id])
+        see("a post", contract.READ_POST, ref_id)
     for route in (contract.LIST_FOLLOWERS, contract.COUNT_FOLLOWERS):
-        begun_ms = world.clock.now_ms()
-        status, _ = requests.call(world, user, route, path=path)
-        if status in (200, CLOSED):
-            _note(world, user, publisher, "the followers", begun_ms, status == 200, [])
-
-
-def _note(
-    world: World,
-    user: str,
-    publisher: str,
-    what: str,
-    begun_ms: float,
-    is_open: bool,
-    refs: list[str],
-) -> None:
-    now_ms = world.clock.now_ms()
-    found = Look(user, publisher, what, begun_ms, now_ms, is_open, frozenset(refs))
-    world.history.audience.looks.append(found)
+        see("the followers", route)
 
 
 def requests_of(world: World, publisher: str, *, limit: int = 100) -> list[str]:
     """List page by page who asks to follow, newest first."""
-    pages = requests.pages_of(world, publisher, contract.LIST_REQUESTS, "requests", "cursor", limit)
-    users = [line["user_id"] for each in pages for line in each.lines]
-    _listed(world, publisher, pages, {(user, publisher) for user in users}, LISTED)
-    return users
+    lines = _listed(world, publisher, contract.LIST_REQUESTS, "requests", LISTED, limit)
+    return [line["user_id"] for line in lines]
 
 
 def blocked_by(world: World, publisher: str, *, limit: int = 100) -> list[str]:
     """List page by page whom somebody blocks."""
-    pages = requests.pages_of(world, publisher, contract.LIST_BLOCKED, "blocked", "cursor", limit)
-    users = [line["user_id"] for each in pages for line in each.lines]
-    _listed(world, publisher, pages, {(user, publisher) for user in users}, _IS_SHUT)
-    return users
+    lines = _listed(world, publisher, contract.LIST_BLOCKED, "blocked", _IS_SHUT, limit)
+    return [line["user_id"] for line in lines]
 
 
 def requested(world: World, user: str, *, limit: int = 100) -> dict[str, str]:
     """List page by page whom a user has asked to follow, and since when."""
-    pages = requests.pages_of(
-        world,
-        user,
-        contract.LIST_FOLLOWING,
-        "following",
-        "cursor",
-        limit,
-        more={"state": "requested"},
-    )
-    found = {line["publisher_id"]: line["requested_at"] for each in pages for line in each.lines}
-    _listed(world, user, pages, {(user, each) for each in found}, REQUESTED, is_of_user=True)
-    return found
+    more = {"state": "requested"}
+    lines = _listed(world, user, contract.LIST_FOLLOWING, "following", REQUESTED, limit, more=more)
+    return {line["publisher_id"]: line["requested_at"] for line in lines}
 
 
 def _listed(
     world: World,
     owner: str,
-    pages: list[requests.AnsweredPage],
-    found: set[Pair],
+    route: contract.Route,
+    name: str,
     among: frozenset[int],
+    limit: int,
     *,
-    is_of_user: bool = False,
-) -> None:
+    more: dict[str, str] | None = None,
+) -> list[dict[str, str]]:
+    """The lines of all pages, which are noted if they were read to the end."""
+    pages = requests.pages_of(world, owner, route, name, "cursor", limit, more=more)
+    lines = [line for each in pages for line in each.lines]
     if pages and pages[-1].next is None:
-        begun_ms, ended_ms = pages[0].begun_ms, pages[-1].ended_ms
-        whole = Listed(owner, begun_ms, ended_ms, frozenset(found), among, is_of_user)
+        found = frozenset(
+            (line.get("user_id", owner), line.get("publisher_id", owner)) for line in lines
+        )
+        is_of_user = route is contract.LIST_FOLLOWING
+        whole = Listed(owner, pages[0].begun_ms, pages[-1].ended_ms, found, among, is_of_user)
         world.history.audience.lists.append(whole)
+    return lines
