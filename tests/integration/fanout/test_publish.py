@@ -271,30 +271,29 @@ def test_a_retraction_on_the_queue_before_its_publish_wins(system: System) -> No
     assert again.status == 204, "it is retracted, and by its publisher"
 
 
-def refused_retraction(system: System, ref_id: str, *, user: str = "eve") -> str:
-    """What the door says to a DELETE that is refused, which leaves everything as it is."""
-    before = system.dump()
-    answer = system.http("api/retract_post", user=user, path={"ref_id": ref_id})
-    assert (answer.status, answer.slug) == (404, "no-post")
-    assert system.dump() == before
-    return str(answer.body["detail"]).replace(ref_id, "REF_ID")
-
-
+@pytest.mark.parametrize("name", ["api/retract_post", "api/edit_post"])
 def test_unpublished_expired_and_others_posts_are_not_found_in_the_same_words(
-    system: System,
+    system: System, name: str
 ) -> None:
-    sentences = {
-        refused_retraction(system, "unused"),
-        refused_retraction(system, ref_id_for("eve", "unused")),
-    }
+    def refused(ref_id: str, *, user: str = "eve") -> str:
+        """What the door says to a request that is refused, which leaves everything as it is."""
+        before = system.dump()
+        answer = system.http(name, user=user, path={"ref_id": ref_id})
+        assert (answer.status, answer.slug) == (404, "no-post")
+        assert system.dump() == before
+        return str(answer.body["detail"]).replace(ref_id, "REF_ID")
+
+    sentences = {refused("unused"), refused(ref_id_for("eve", "unused"))}
     system.http("api/publish_post")
-    sentences.add(refused_retraction(system, POST))
+    sentences.add(refused(POST))
+    assert system.http("api/edit_post").status == 200
+    sentences.add(refused(POST))
     system.take(event("publish_queue/post_published"))
-    sentences.add(refused_retraction(system, "post-1"))
+    sentences.add(refused("post-1"))
     system.http("api/retract_post")
-    sentences.add(refused_retraction(system, POST))  # somebody else's that is retracted
+    sentences.add(refused(POST))  # somebody else's that is retracted
     system.clock.advance(UNTIL_FREE_SECONDS)
-    sentences.add(refused_retraction(system, POST, user="ada"))  # one's own that has expired
+    sentences.add(refused(POST, user="ada"))  # one's own that has expired
     assert len(sentences) == 1
     assert "You have no published post 'REF_ID'" in sentences.pop()
 

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from fanfold import times
-from fanfold.ids import ref_id_for
 from tests.service import AT, AT_MS, POST, Json, System, event
 
 EDITED = {"title": "Hello", "text": "Grüße aus dem Äther, verbessert 👋"}
-UNTIL_FREE_SECONDS = (30 + 14) * 86_400
 QUEUED = "post-1"  # the post of the events of the queue
 
 
@@ -131,31 +129,6 @@ def test_an_edit_before_its_post_is_tried_again_soon_and_then_ever_later(system:
     take(system, message(system, "post.published", body={"title": "First"}))
     assert system.pump_once("Publish")
     assert (content(system)[0], system.waiting("Publish")) == ("X", 0)
-
-
-def refused(system: System, ref_id: str, *, user: str = "eve") -> str:
-    """What the door says to an edit that is refused, which leaves everything as it is."""
-    before = system.dump()
-    answer = put(system, "Mine", user=user, ref_id=ref_id)
-    assert (answer.status, answer.slug) == (404, "no-post")
-    assert system.dump() == before
-    return str(answer.body["detail"]).replace(ref_id, "REF_ID")
-
-
-def test_unpublished_expired_and_others_posts_are_not_edited_in_the_same_words(
-    published: System,
-) -> None:
-    system = published
-    sentences = {refused(system, "unused"), refused(system, POST)}
-    sentences.add(refused(system, ref_id_for("eve", "unused")))
-    put(system, "Better")
-    sentences.add(refused(system, POST))
-    system.http("api/retract_post")
-    sentences.add(refused(system, POST))  # somebody else's that is retracted
-    system.clock.advance(UNTIL_FREE_SECONDS)
-    sentences.add(refused(system, POST, user="ada"))  # one's own that has expired
-    assert len(sentences) == 1
-    assert "You have no published post 'REF_ID'" in sentences.pop()
 
 
 def test_a_repeated_edit_gives_way_to_one_that_was_sent_after_it(published: System) -> None:
