@@ -135,6 +135,27 @@ def written(system: System, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[st
 
 
 @pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, which is empty."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def lost(system: System, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A fan-out of four segments, of which two are delivered and the others' messages lost."""
+    monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: 4)
+    users = system.give_followers(40)
+    system.publish()
+    system.pump("Publish")
+    for _ in range(2):
+        assert system.pump_once("Bulk")
+    system.bodies("Bulk")
+    assert len(system.ledger().pending) == 2
+    return users
+
+
+@pytest.fixture
 def through_lanes() -> Iterator[None]:
     """Also a fan-out to few followers is planned, and goes through a lane."""
     with service.through_lanes():

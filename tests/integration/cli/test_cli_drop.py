@@ -28,6 +28,8 @@ from tests.integration.cli.test_cli_dlq import (
 )
 from tests.service import AT, AT_MS, VISIBILITY_SECONDS, System, error
 
+pytestmark = pytest.mark.usefixtures("folder")
+
 # Whatever SQS takes: it refuses an escape character, but not the control characters above 127.
 ODD = "a\x9b2J\u202eb\r\n[red]\N{GRINNING FACE} caf\u00e9 \\ud800"
 ORDER = {"version": 1, "type": "fanout.plan", "fanout_id": "post-1"}
@@ -40,13 +42,6 @@ POST = {"version": 1, "type": "post.published", "publisher_id": "ada", "ref_id":
 def sqs(system: System) -> Sqs:
     """An SQS that knows move tasks, none of which has run."""
     return Sqs(system)
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory, which is empty."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def dlq(sqs: Sqs, *arguments: str) -> Ran:

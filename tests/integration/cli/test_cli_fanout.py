@@ -33,17 +33,10 @@ def accept(system: System, ref_id: str, publisher: str = "ada") -> None:
 
 
 @pytest.fixture
-def lost(system: System, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The followers of a stalled fan-out, which lost the messages of two of its four segments."""
-    monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: 4)
-    users = system.give_followers(40)
-    system.publish()
-    system.pump("Publish")
-    for _ in range(2):
-        assert system.pump_once("Bulk")
-    system.bodies("Bulk")
+def lost(system: System, lost: list[str]) -> list[str]:
+    """It is stalled."""
     system.give_up()
-    return users
+    return lost
 
 
 def test_show_prints_the_state_in_the_ledger_and_calls_no_rest_of_an_estimate_lost(

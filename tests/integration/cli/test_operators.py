@@ -23,6 +23,8 @@ from tests.integration.cli.test_cli_fanout import accept
 from tests.integration.cli.test_cli_pause import FakeLambda as Lanes
 from tests.service import System
 
+pytestmark = pytest.mark.usefixtures("folder")
+
 TESTS = Path(__file__).resolve().parents[2]
 
 # Commands of operators that only read, and hold nothing.
@@ -205,12 +207,6 @@ def test_each_cell_is_a_test_or_says_why_it_cannot_be() -> None:
     for command, row in TABLE.items():
         for column, cell in row._asdict().items():
             assert cell.startswith("- ") or cell in tests, f"{command}, {column}"
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The working directory, which is empty."""
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

@@ -47,6 +47,8 @@ from tests.commands import (
 )
 from tests.service import AT, AT_MS, Clock, System, error
 
+pytestmark = pytest.mark.usefixtures("folder")
+
 NOTHING = {kind.value: 0 for kind in Difference}
 SCOPES = pytest.mark.parametrize("scope", [["--whole"], ["--publisher", "ada"]], ids=" ".join)
 
@@ -121,13 +123,6 @@ class Tables:
             if item["shard_id"]["S"].startswith(f"ada#{level}.")
             and item["edge"]["S"].endswith(f"#{user}")
         }
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory, which is empty."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.fixture

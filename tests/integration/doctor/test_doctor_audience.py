@@ -13,11 +13,12 @@ from fanfold.aws.items import expressions, number, text
 from fanfold.follows.follows_table import Place, places_of, row_key
 from fanfold.timeline.readers import Counts
 from tests.commands import FakeLambda, run
-from tests.integration.doctor.test_doctor import SCOPES, Tables, examined, folder, found, tables
+from tests.integration.doctor.test_doctor import SCOPES, Tables, examined, found, tables
 from tests.integration.follows.test_private import ENFORCED_SECONDS, choose, decide, follow
 from tests.service import AT, System
 
-__all__ = ["folder", "tables"]  # a repair writes a file into the folder
+__all__ = ["tables"]
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 @pytest.fixture(autouse=True)

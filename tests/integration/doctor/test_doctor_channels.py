@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,15 +22,11 @@ from tests.integration.cli.test_cli_permissions import Policed, documented
 from tests.integration.doctor.test_doctor import found
 from tests.service import AT_MS, System
 
+pytestmark = pytest.mark.usefixtures("folder")
+
 # No publisher of these tests has so many followers: a channel is given by hand.
 BY_HAND = 1_000_000
 UNTIL = 2_000_000_000
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty working directory."""
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

@@ -74,20 +74,6 @@ def test_a_lost_command_to_plan_is_sent_again_only_after_two_minutes(system: Sys
 # Questions to a lane
 
 
-@pytest.fixture
-def lost(system: System, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A fan-out of four segments, of which two are delivered and the others' messages lost."""
-    monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: 4)
-    users = system.give_followers(40)
-    system.publish()
-    system.pump("Publish")
-    for _ in range(2):
-        assert system.pump_once("Bulk")
-    system.bodies("Bulk")
-    assert len(system.ledger().pending) == 2
-    return users
-
-
 def test_lost_segments_are_asked_for_and_the_fanout_completes(
     system: System, lost: list[str]
 ) -> None:

@@ -247,9 +247,7 @@ def test_throttles_are_shown_and_the_last_audit_is_judged(cloudwatch: CloudWatch
 
 
 @pytest.mark.usefixtures("system")
-def test_the_alarms_that_ring_have_the_names_of_the_operations_page(
-    cloudwatch: CloudWatch,
-) -> None:
+def test_the_alarms_that_ring_have_the_names_of_the_operations_page(cloudwatch: CloudWatch) -> None:
     # They load the CDK, which other modules with these clients need not.
     from tests.infra.pinned_alarms import alarm_name
     from tests.infra.recorded import RECORDED
@@ -291,12 +289,7 @@ class Denying:
     ],
 )
 def test_a_missing_permission_is_named_and_then_nobody_knows_whether_all_is_well(
-    system: System,
-    cloudwatch: CloudWatch,
-    service: str,
-    operation: str,
-    what: str,
-    action: str,
+    system: System, cloudwatch: CloudWatch, service: str, operation: str, what: str, action: str
 ) -> None:
     plain = {"cloudwatch": cloudwatch, "lambda_": Lambda(), "sqs": system.sqs}
     plain["dynamodb"] = client_of("dynamodb", None, REGION)
