@@ -128,9 +128,7 @@ spoil_for(
     decided,
 )
 spoil_for(
-    audiences.publishers_are_told_what_they_chose,
-    {"star is told to be public": _public},
-    decided,
+    audiences.publishers_are_told_what_they_chose, {"star is told to be public": _public}, decided
 )
 spoil_for(
     rows.follows_are_kept,

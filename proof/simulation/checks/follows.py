@@ -18,13 +18,7 @@ from proof.simulation.clients.history import Pair
 from proof.simulation.clients.readers import FOLLOWING
 from proof.simulation.faults.faults import MAX_SKEW_MS
 from proof.simulation.observed.observers import pair_of
-from proof.simulation.oracle.follows import (
-    Sighting,
-    Verb,
-    contradictions,
-    sightings_of,
-    surely,
-)
+from proof.simulation.oracle.follows import Sighting, Verb, contradictions, sightings_of, surely
 
 
 def follows_change_as_they_were_asked_to(found: Evidence) -> Iterator[str]:

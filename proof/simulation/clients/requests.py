@@ -13,14 +13,7 @@ from proof.simulation.clients.edits import Edit
 from proof.simulation.clients.history import Operation, Page, Pair, PostRead, RetractAttempt
 from proof.simulation.clients.readers import FOLLOWING, Listing
 from proof.simulation.clients.spans import Span
-from proof.simulation.oracle.follows import (
-    FOLLOWED,
-    RELATIONS,
-    REQUESTED,
-    SHUTS,
-    Asked,
-    Verb,
-)
+from proof.simulation.oracle.follows import FOLLOWED, RELATIONS, REQUESTED, SHUTS, Asked, Verb
 from proof.simulation.world.lambdas import lambdas, queue_url
 from proof.simulation.world.scheduler import Crash
 from proof.simulation.world.world import World
@@ -28,11 +21,7 @@ from proof.simulation.world.world import World
 NO_ANSWER = 0  # the status of a request that its client abandoned
 WHOLE = (200, 202, 204)  # all was done
 # What the answer to a follow says of the relation.
-SAID = {
-    200: FOLLOWED,
-    202: REQUESTED,
-    409: frozenset(each for each in RELATIONS if each & SHUTS),
-}
+SAID = {200: FOLLOWED, 202: REQUESTED, 409: frozenset(each for each in RELATIONS if each & SHUTS)}
 
 
 def relate(world: World, kind: str, user: str, publisher: str) -> Operation:

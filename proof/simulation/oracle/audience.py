@@ -41,11 +41,7 @@ def with_privacy(
 
 
 def privacy(
-    requests: Sequence[Asked],
-    choices: Sequence[Asked],
-    during: Asked,
-    *,
-    skew_ms: float,
+    requests: Sequence[Asked], choices: Sequence[Asked], during: Asked, *, skew_ms: float
 ) -> bool | None:
     """Whether a publisher is surely private, for what looks at it then; False if surely public."""
     begun = max((during.begun - REMEMBERED_MS, *_stamps(requests, during.begun, skew_ms)))

@@ -19,14 +19,7 @@ from infra.rights import TABLE_ACTIONS
 from infra.settings.stages import DEV
 from proof.model.cloudwatch import ALARM, OK, Alarm, Minutes, evaluated
 from tests.infra.pinned_alarms import PINNED, alarm_name, as_text, simulated
-from tests.infra.template import (
-    Template,
-    of_type,
-    output_id,
-    synthesized,
-    template_of,
-    variables,
-)
+from tests.infra.template import Template, of_type, output_id, synthesized, template_of, variables
 
 ROOT = Path(__file__).parents[3]
 OPERATIONS = ROOT / "docs/operations.md"

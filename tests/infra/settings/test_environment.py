@@ -46,11 +46,7 @@ CHANGES: dict[str, tuple[str, dict[str, str]]] = {
 }
 ROOM = {"warm_write_units": "20000", "concurrency": "200"}
 # What follows from the write units alone: a quarter of them, and a twentieth at once.
-OF_ROOM = {
-    "PUBLISH_WORKER_RATE": "5000",
-    "EXPRESS_WORKER_RATE": "5000",
-    "EXPRESS_BURST": "1000",
-}
+OF_ROOM = {"PUBLISH_WORKER_RATE": "5000", "EXPRESS_WORKER_RATE": "5000", "EXPRESS_BURST": "1000"}
 URL = "url"
 # What stands for the names of tables and the addresses of queues.
 OF_RESOURCES = {URL, *(table.name for table in names.TABLES)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from fanfold import contract, names, times
 from fanfold.doctor.findings import Difference
 from fanfold.ids import ref_id_for
 from fanfold_cli.follows import taken_away
+from tests.integration.follows.test_followers import open_to_users
 from tests.service import AT, AT_MS, Answer, Json, System, around_calls
 
 ENFORCED_SECONDS = 30
@@ -57,8 +57,7 @@ OPEN, CLOSED = [200, 200, 200, 200, 200], [403, 403, 404, 403, 403]
 @pytest.fixture(autouse=True)
 def open_followers(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stage that shows followers to users."""
-    door = system.door("api")
-    monkeypatch.setattr(door, "followers", replace(door.followers, readers=names.USERS))
+    open_to_users(system, monkeypatch)
 
 
 def follow(system: System, user: str = "bob") -> Answer:

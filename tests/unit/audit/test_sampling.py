@@ -8,12 +8,7 @@ from random import Random
 import pytest
 
 from fanfold.audit import sampling
-from fanfold.audit.sampling import (
-    arcs,
-    chance_to_find,
-    drawn,
-    most_missing,
-)
+from fanfold.audit.sampling import arcs, chance_to_find, drawn, most_missing
 from fanfold.follows import ring
 
 

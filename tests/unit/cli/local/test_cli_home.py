@@ -177,10 +177,7 @@ def test_a_failed_synthesis_names_the_values_to_try_again_with(
     failing.write_text("#!/bin/sh\nexit 1\n")
     failing.chmod(0o700)
     monkeypatch.setenv(CDK_VARIABLE, str(failing))
-    with pytest.raises(
-        ExpectedError,
-        match=r"^`cdk synth` failed .* up -c max_follows=50 --home",
-    ):
+    with pytest.raises(ExpectedError, match=r"^`cdk synth` failed .* up -c max_follows=50 --home"):
         Cdk(home, CHECKOUT, alive.local_endpoint, {"max_follows": "50"}).synthesize()
 
 
