@@ -37,11 +37,10 @@ from fanfold.timeline.readers import Readers
 from tests.stores import Queue, client_of
 
 NOW_MS = 1_800_000_000_000
-MINUTE_MS = 60_000
-DAY_MS = 24 * 60 * MINUTE_MS
+DAY_MS = 24 * 60 * 60_000
 
-
-# What is done in which millisecond, `of` which one it is if it comes late, and how all ends.
+# What is done in which millisecond, `of` which one it is if it comes late, and how all ends. Who is
+# admitted follows by a message that has the approval.
 COURSES = {
     "a follower stays when the publisher goes private": (
         "0 follow, 0 private, 9000 follow: followed"
