@@ -199,11 +199,9 @@ def removed(seen: Follow, asked: Asked, *, privacy: int) -> Follow:
     user, who would be shielded by it. One that came late is noted: an earlier approval may follow.
     After a later end, and after its own, a message ends nothing that has begun since.
     """
-    begun = seen.has_place and (seen.requested_at or seen.followed_at)
-    is_older = (
-        asked.by_message and begun and (asked.at < times.to_ms(begun) or asked.at <= seen.left_at)
-    )
-    if is_older:
+    begun = times.to_ms(seen.requested_at or seen.followed_at) if seen.has_place else 0
+    is_older = asked.is_late(begun) or asked.at <= seen.left_at
+    if asked.by_message and seen.has_place and is_older:
         return replace(seen, left_at=asked.at) if asked.at > seen.left_at else seen
     if asked.is_late(seen.approved_at):
         return seen

@@ -547,6 +547,14 @@ def test_a_course_ends_as_it_should(stage: Stage, course: str) -> None:
     assert f"{stage.state()}{' and shut' if stage.row().shut else ''}" == end
 
 
+def test_a_removal_ends_a_follow_of_a_clock_far_ahead(stage: Stage) -> None:
+    stage.later(60 * MINUTE_MS)
+    stage.follow()  # as an import does
+    stage.later(-59 * MINUTE_MS)
+    stage.decide("remove", by_message=True)
+    assert stage.state() == "unfollowed"
+
+
 def test_a_repeated_request_shields_nobody_from_a_removal(stage: Stage) -> None:
     stage.play("0 follow, 9000 follow, 9000 remove of 1")
     assert stage.state() == "unfollowed"
