@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from fanfold.doctor.findings import Difference, Pair, pair_of
-from fanfold.follows.follows_table import Place, places_of
-from fanfold.follows.publisher.audience import Waiting
-from fanfold.follows.relation import BLOCKS, PUBLIC, REQUESTS, Follow, Privacy
+from fanfold.follows.follows_table import Place, Waiting, places_of
+from fanfold.follows.relation import BLOCKS, PUBLIC, REQUESTS, SEPARATOR, Follow, Privacy
 from fanfold.ids import is_id
 from fanfold.timeline.marks import Reader
 from fanfold.timeline.readers import NO_COUNTS, Counts
@@ -27,7 +26,8 @@ class Beside:
 
 def pair_at(place: Place) -> Pair | None:
     """The relation that is at a place in a list; None if nothing can be there."""
-    owner, kind = place[0][: (at := place[0].find("#"))], place[0][at:]
+    owner = place[0].partition(SEPARATOR)[0]
+    kind = place[0].removeprefix(owner)
     if kind == BLOCKS:
         return (owner, place[1]) if is_id(place[1]) else None
     waiting = Waiting.of(place[1]) if kind == REQUESTS else None

@@ -13,18 +13,21 @@ follow the user (`REQUESTS`), by `<requested_at>#<user_id>`, and whom the user b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from fanfold import invariants
+from fanfold import invariants, times
 from fanfold.aws import dynamodb
 from fanfold.aws.items import MAX_KEYS, Item, expressions, get_number, get_text, number, text
 from fanfold.channels.head import Head
+from fanfold.contract import ID_PATTERN
 from fanfold.errors import TooManyBlocks, TooManyFollows
 from fanfold.follows.relation import (
     BLOCKS,
     REQUESTS,
+    SEPARATOR,
     STATES,
     UNFOLLOWED,
     Follow,
@@ -44,13 +47,31 @@ if TYPE_CHECKING:
 # A tombstone outlives every message of an earlier request: sent up to 28 days after the request
 # (`MAX_FIRST_SENT_MS`), and then kept by SQS for 14.
 TOMBSTONE_SECONDS = 45 * 24 * 60 * 60
-_SEPARATOR = "#"  # in no id
 # How many users one may block, apart from blocks that end a follow or a request.
 MAX_BLOCKS = 10_000
 # Rows of one user that are read at a time.
 PAGE = 1_000
 
 Place: TypeAlias = tuple[str, str]  # the key of an item of a list
+
+_REQUEST = re.compile(rf"(.{{{times.WIDTH}}}){SEPARATOR}({ID_PATTERN})", re.ASCII)
+
+
+class Waiting(NamedTuple):
+    """A request that waits: since when, and who asks."""
+
+    at: str
+    user_id: str
+
+    @classmethod
+    def of(cls, place: str) -> Waiting | None:
+        """The one at a place of the list; None if it is no place."""
+        found = _REQUEST.fullmatch(place)
+        return cls(*found.groups()) if found and times.is_text(found[1]) else None
+
+    @property
+    def place(self) -> str:
+        return f"{self.at}{SEPARATOR}{self.user_id}"
 
 
 def follow_of(item: Item) -> Follow:
@@ -416,7 +437,7 @@ def row_key(user_id: str, publisher_id: str) -> dict[str, dict[str, str]]:
 
 def places_of(row: Follow) -> frozenset[Place]:
     """Where a relation is in lists: of its publisher's requests, and of its user's blocks."""
-    request = f"{row.publisher_id}{REQUESTS}", f"{row.requested_at}{_SEPARATOR}{row.user_id}"
+    request = f"{row.publisher_id}{REQUESTS}", Waiting(row.requested_at, row.user_id).place
     block = f"{row.user_id}{BLOCKS}", row.publisher_id
     has = (request, row.is_listed), (block, row.shuts)
     return frozenset(place for place, is_there in has if is_there)
@@ -424,7 +445,7 @@ def places_of(row: Follow) -> frozenset[Place]:
 
 def is_of_list(item: Item) -> bool:
     """Whether an item of the table is of a list, and so no relation."""
-    return _SEPARATOR in get_text(item, "user_id")
+    return SEPARATOR in get_text(item, "user_id")
 
 
 def _changed(seen: Follow, target: Follow, *, now_ms: int) -> Follow:

@@ -34,10 +34,11 @@ UNFOLLOWED = "unfollowed"
 STATES = (FOLLOWED, REQUESTED, UNFOLLOWED)
 
 # What follows a user's id in keys: of its lists of requests and of blocks in the following table,
-# and of its choice in the publishers table. No id contains the first character.
-REQUESTS = "#requests"
-BLOCKS = "#blocks"
-PRIVACY = "#privacy"
+# and of its choice in the publishers table.
+SEPARATOR = "#"  # in no id
+REQUESTS = f"{SEPARATOR}requests"
+BLOCKS = f"{SEPARATOR}blocks"
+PRIVACY = f"{SEPARATOR}privacy"
 
 
 class Asked(NamedTuple):

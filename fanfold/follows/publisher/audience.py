@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from fanfold import clock, cursor, times
+from fanfold import clock, cursor
 from fanfold.aws.retries import STEP
-from fanfold.contract import ID_PATTERN
 from fanfold.cursor import Cursor
-from fanfold.errors import BadInput, Contended, NoRequest
+from fanfold.errors import BadInput, Contended, NoRequest, TryLater
+from fanfold.follows.follows_table import Waiting
 from fanfold.follows.relation import (
     Asked,
     Follow,
@@ -28,21 +27,6 @@ from fanfold.messages import OpenRequests
 
 # Requests that one command opens: three seconds, at 30 ms each.
 PAGE = 100
-
-_REQUEST = re.compile(rf"(.{{{times.WIDTH}}})#({ID_PATTERN})", re.ASCII)
-
-
-class Waiting(NamedTuple):
-    """A request that waits: since when, and who asks."""
-
-    at: str
-    user_id: str
-
-    @classmethod
-    def of(cls, place: str) -> Waiting | None:
-        """The one at a place of the list, `<requested_at>#<user_id>`; None if it is no place."""
-        found = _REQUEST.fullmatch(place)
-        return cls(*found.groups()) if found and times.is_text(found[1]) else None
 
 
 def is_place(text: str) -> bool:
@@ -149,15 +133,16 @@ class Audience(Relations):
         if self.privacies.read(publisher_id).is_private:
             return
         found, more = self.follows.requests(publisher_id, after=after or None, limit=PAGE)
-        for place in found:
+        for waiting in filter(None, map(Waiting.of, found)):
             if clock.monotonic() >= stop_at:
                 more = True
                 break
-            row = self.open(place.partition("#")[2], publisher_id)
-            # It may also have been decided with a later privacy, which a restore has lost.
-            if row.is_listed and self.privacies.read(publisher_id).is_private:
-                return
-            after = place
+            with suppress(TryLater):
+                row = self.open(waiting.user_id, publisher_id)
+                # It may also have been decided with a later privacy, which a restore has lost.
+                if row.is_listed and self.privacies.read(publisher_id).is_private:
+                    return
+            after = waiting.place
         if more:
             self._send(OpenRequests(publisher_id=publisher_id, after=after))
 
