@@ -107,16 +107,19 @@ class Audience(Relations):
         """Go private, or public; returns the privacy then.
 
         Going public opens the requests that wait: RELATE is told before it, and once more after it.
+        To be public already tells nothing: the order from before the change is under way.
         """
         asked = Asked(asked_at, clock.now_ms())
-        command = OpenRequests(publisher_id=publisher_id)
-        if not is_private:
-            self._send(command, delayed=True)
+        command, is_sent = OpenRequests(publisher_id=publisher_id), False
         for _ in clock.tries(*STEP):
             seen = self.privacies.read(publisher_id)
             new = chosen(seen, is_private, asked._replace(now=clock.now_ms()))
+            opens = new.version > seen.version and not new.is_private
+            if opens and not is_sent:
+                self._send(command, delayed=True)
+                is_sent = True
             if new is seen or self.privacies.replace(publisher_id, seen, new):
-                if not new.is_private:
+                if opens:
                     self._send(command)
                 return new
         who = f"'{publisher_id}'"
@@ -126,7 +129,9 @@ class Audience(Relations):
         """Open a page of the requests that wait for a publisher who went public, behind `after`.
 
         One by one, since each checks the same row. RELATE is told of those that are left, on later
-        pages or at `stop_at` of the monotonic clock. Raises `BadInput`.
+        pages or at `stop_at` of the monotonic clock. A request that cannot be opened now holds up
+        no other, and lengthens no page: its own command, which `open` sends before it changes
+        anything, opens it when it settles. Raises `BadInput`.
         """
         if after and not is_place(after):
             raise BadInput("'after' is no place in a list of requests.")

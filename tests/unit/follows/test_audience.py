@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from unittest.mock import patch
@@ -21,6 +21,7 @@ from fanfold.errors import (
     TooManyBlocks,
     TooManyFollows,
     TooOften,
+    TryLater,
 )
 from fanfold.follows import follows_table
 from fanfold.follows.follow import Following
@@ -473,6 +474,65 @@ def test_going_public_opens_what_waits_page_by_page(
     stage.settle_all()
     assert {stage.state(f"user-{number}") for number in range(5)} == {"followed"}
     assert stage.requests() == []
+
+
+@pytest.mark.parametrize("by_default", [False, True])
+def test_relate_is_told_to_open_by_a_change_alone(stage: Stage, by_default: bool) -> None:
+    privacies = replace(stage.audience.privacies, private_by_default=by_default)
+    audience, sent = replace(stage.audience, privacies=privacies), list[int]()
+    for is_private in (False, False, True, True, False, False):
+        stage.later(1)
+        audience.choose("ada", is_private=is_private, asked_at=stage.now_ms)
+        sent.append(len(stage.queue.sent))
+    assert sent == [2, 2, 2, 2, 4, 4]
+
+
+def test_a_choice_that_lost_a_race_tells_relate_as_often(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, others = Privacies.replace, [False, False]
+    monkeypatch.setattr(
+        Privacies, "replace", lambda *args: others.pop() if others else plain(*args)
+    )
+    stage.choose(False)
+    assert [each.delay_seconds for each in stage.queue.sent] == [10, 0]
+
+
+@pytest.mark.parametrize("is_contended", [False, True])
+def test_a_request_that_cannot_be_opened_now_keeps_no_other_waiting(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, is_contended: bool
+) -> None:
+    stage.choose(True)
+    stage.follow("cid")
+    stage.later(1)
+    stage.follow("ben")
+    stage.choose(False)
+    stage.queue.sent.clear()
+    plain_put, plain = stage.edges.put, stage.client.call
+
+    def put(publisher_id: str, follower_id: str, *, version: int) -> None:
+        if follower_id == "ben":
+            raise TryLater("throttled")
+        plain_put(publisher_id, follower_id, version=version)
+
+    def call(operation: str, request: Any) -> Any:
+        if operation == "TransactWriteItems" and "'ben'" in str(request):
+            stage.later(1)
+            stage.follow("ben", by_message=True)
+        return plain(operation, request)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            *(stage.client, "call", call) if is_contended else (stage.edges, "put", put)
+        )
+        stage.audience.open_all("ada", "", stop_at=1e18)
+        assert stage.row("cid").is_active
+    assert {each.content["type"] for each in stage.queue.sent} <= {
+        "relation.settle", "relation.backfill"
+    }  # fmt: skip
+    assert ("ben", "ada") not in stage.edges.of
+    stage.settle_all()
+    assert (stage.state("ben"), stage.state("cid")) == ("followed", "followed")
 
 
 def test_what_is_left_of_a_page_is_left_to_the_next_command(stage: Stage) -> None:
