@@ -58,9 +58,9 @@ class Audience(Relations):
             is_over = row.has_place or row.shut or row.shuts or asked.is_late(row.left_at)
             if target is row and not row.is_active and not (is_over and by_message):
                 who = f"'{user_id}'"
-                raise NoRequest(
-                    f"No request of {who} to follow you waits; list those that do.", quoted=who
-                )
+                none = f"No request of {who} to follow you waits; list those that do."
+                anew = f"{who} has asked anew since; approve again."
+                raise NoRequest(anew if row.is_listed else none, quoted=who)
             return [target], ()
 
         return self.change([(user_id, publisher_id)], decide, asked, actor=publisher_id)[0]

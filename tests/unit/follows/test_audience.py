@@ -607,6 +607,16 @@ def test_a_course_ends_as_it_should(stage: Stage, course: str) -> None:
     assert f"{stage.state()}{' and shut' if stage.row().shut else ''}" == end
 
 
+def test_an_approval_that_came_late_says_that_the_user_has_asked_anew(stage: Stage) -> None:
+    stage.choose(True)
+    stage.follow()
+    stage.later(5 * OVERTAKEN_MS)
+    stage.unfollow()
+    stage.follow(asked_at=stage.now_ms + 1)
+    with pytest.raises(NoRequest, match="asked anew since; approve again"):
+        stage.decide("approve", asked_at=NOW_MS + 1)
+
+
 def test_a_removal_ends_a_follow_of_a_clock_far_ahead(stage: Stage) -> None:
     stage.later(60 * MINUTE_MS)
     stage.follow()  # as an import does
