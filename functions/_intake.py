@@ -185,6 +185,19 @@ def read_event(content: dict[str, Any]) -> Event:
     return _checked(model, content)
 
 
+def actors(event: Event) -> tuple[str, ...]:
+    """Whose decision an event tells: its sender must be allowed to act for all of them."""
+    match event:
+        case FollowAdded(approved=True):
+            return event.user_id, event.publisher_id
+        case FollowAdded() | FollowRemoved():
+            return (event.user_id,)
+        case PostPublished() | PostUpdated() | PostDeleted():
+            return (event.publisher_id,)
+        case FollowerApproved() | FollowerRemoved() | UserBlocked() | UserUnblocked():
+            return (event.publisher_id,)
+
+
 def body_of(body: dict[str, Any] | None) -> Body:
     """The body of a new post; raises `BadInput` or `TooLarge`."""
     return Body(body_text(body), json_text.digest(body))

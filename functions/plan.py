@@ -42,6 +42,7 @@ from functions._intake import (
     PostUpdated,
     UserBlocked,
     UserUnblocked,
+    actors,
     body_of,
     body_text,
     read_event,
@@ -97,10 +98,8 @@ def take(received: Received[Message]) -> Follow | None:
     if isinstance(message, PlanFanout):
         _plan(message.fanout_id, received.group, received)
         return None
-    if isinstance(message, FollowAdded | FollowRemoved):
-        _check_sender(received, message.user_id)
-    if not isinstance(message, FollowRemoved) and getattr(message, "approved", True):
-        _check_sender(received, message.publisher_id)
+    for actor in actors(message):
+        _check_sender(received, actor)
     match message:
         case PostPublished() as event:
             _check_sender(received, event.publisher_id, takes=event.ref_id)
