@@ -44,9 +44,7 @@ class Following(Relations):
         asked = Asked(asked_at, clock.now_ms(), by_message)
 
         def decide(seen: Sequence[Follow], asked: Asked) -> Verdict:
-            (row,) = seen
-            privacy = self._privacy(row) if row.needs_privacy and not approves else Privacy()
-            return [granted(row, True, asked, privacy=privacy, approves=approves)], ()
+            return [granted(seen[0], True, asked, privacy_of=self._privacy, approves=approves)], ()
 
         return self.change([(user_id, publisher_id)], decide, asked, actor=user_id)[0]
 

@@ -15,7 +15,7 @@ be late.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
@@ -134,12 +134,17 @@ Move: TypeAlias = tuple[Follow, Follow]
 
 
 def granted(
-    seen: Follow, wanted: bool, asked: Asked, *, privacy: Privacy = PUBLIC, approves: bool = False
+    seen: Follow,
+    wanted: bool,
+    asked: Asked,
+    *,
+    privacy_of: Callable[[Follow], Privacy] = lambda _: PUBLIC,
+    approves: bool = False,
 ) -> Follow:
     """The relation after the user's request to follow, or not to follow any more.
 
-    `seen` itself if nothing is to be written. `privacy` counts if `seen.needs_privacy`. Who
-    `approves` asks for both, so that it does not. Raises `BlockedByYou`.
+    `seen` itself if nothing is to be written. `privacy_of` is asked if `seen.needs_privacy`. Who
+    `approves` asks for both, so that it is not. Raises `BlockedByYou`.
     """
     if approves and (seen.is_active or seen.is_listed):
         follow = approved(seen, asked)
@@ -151,8 +156,8 @@ def granted(
     if wanted and seen.shuts:
         who = f"'{seen.publisher_id}'"
         raise BlockedByYou(f"You block {who}; unblock first, then follow.", quoted=who)
-    decides = wanted and seen.needs_privacy and not approves
-    is_request = wanted and not seen.is_active and (seen.shut or (decides and privacy.is_private))
+    privacy = privacy_of(seen) if wanted and seen.needs_privacy and not approves else PUBLIC
+    is_request = wanted and not seen.is_active and (seen.shut or privacy.is_private)
     state = REQUESTED if is_request else FOLLOWED if wanted else UNFOLLOWED
     if not wanted and seen.has_place:
         return _ended(seen, asked)
@@ -161,7 +166,7 @@ def granted(
         asked_at=max(asked.at, seen.asked_at),
         left_at=seen.left_at if wanted else max(asked.at, seen.left_at),
         approved_at=max(asked.at, seen.approved_at) if approves else seen.approved_at,
-        privacy=max(seen.privacy, privacy.version if decides else 0),
+        privacy=max(seen.privacy, privacy.version),
     )
     if state == seen.state:
         is_later = asked.at > seen.asked_at or noted.approved_at > seen.approved_at

@@ -87,7 +87,7 @@ class Course:
                 wanted = each.verb != Verb.UNFOLLOW
                 try:
                     self.row = relation.granted(
-                        before, wanted, asked, privacy=self.privacy, approves=approves
+                        before, wanted, asked, privacy_of=lambda _: self.privacy, approves=approves
                     )
                 except BlockedByYou:  # a message is dropped; a copy may come after the unblock
                     is_done = None if each.is_message else False

@@ -610,7 +610,7 @@ def test_a_course_ends_as_it_should(stage: Stage, course: str) -> None:
 def test_an_approval_that_came_late_says_that_the_user_has_asked_anew(stage: Stage) -> None:
     stage.choose(True)
     stage.follow()
-    stage.later(5 * OVERTAKEN_MS)
+    stage.later(5 * times.OVERTAKEN_MS)
     stage.unfollow()
     stage.follow(asked_at=stage.now_ms + 1)
     with pytest.raises(NoRequest, match="asked anew since; approve again"):
