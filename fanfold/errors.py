@@ -187,7 +187,7 @@ class TooManyRequests(TryLater):
 
 
 class TooOften(TooManyRequests):
-    """The user has used up the rate of posts or of follows; there is room again in `wait_ms`."""
+    """The user's rate of posts, or of follows, requests and blocks, is used up for `wait_ms`."""
 
     def __init__(self, sentence: str, *, wait_ms: int = 0, quoted: str = "") -> None:
         super().__init__(sentence, quoted=quoted)

@@ -81,7 +81,7 @@ class Relations:
     def reconcile(self, user_id: str, publisher_id: str, *, is_new: bool = False) -> Reconciled:
         """Make the edge agree with the row; repeat until the row has not changed meanwhile.
 
-        If the change `is_new`, nobody has put its edge yet, so it is put without reading first.
+        If the change `is_new`, no edge has the row's version yet: it is put without reading first.
         """
         deadline = new_deadline()
         row, has_put = self.follows.get(user_id, publisher_id), False
@@ -115,7 +115,8 @@ class Relations:
         When this returns, their edges agree with them, unless a message left one to RELATE. What
         ends something is never refused. But over the rate of the `actor`, a tombstone of what was
         never followed is not written: what was sent before it, and comes after it, takes effect.
-        Raises `TooManyFollows`, `TooManyBlocks`, `TooOften` and `Contended`.
+        Raises what `decide` does, and `TooManyFollows`, `TooManyBlocks`, `TooOften`, `Contended`,
+        and `TryLater` if an edge takes too long.
         """
         is_sent = False
         for _ in clock.tries(*STEP):

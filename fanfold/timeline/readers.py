@@ -31,10 +31,10 @@ _HIDDEN = "hidden_"
 
 
 class Counted(NamedTuple):
-    """Counts one more follow of a reader against a rate, at an epoch millisecond.
+    """Counts one more follow, request, block or tombstone of a reader against a rate, at `at_ms`.
 
-    Of the row that was read, only whether the reader is at rest matters. So concurrent follows do
-    not fail each other, except the first.
+    Of the row that was read, only whether the reader is at rest matters. So concurrent ones do not
+    fail each other, except the first.
     """
 
     reader: Reader
