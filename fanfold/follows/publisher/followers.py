@@ -75,6 +75,7 @@ class Followers:
         start = ring.START
         if after is not None:
             start = cursor.decode(after, is_position=_is_place).position
+        self._check_access(user_id, publisher_id)  # before many reads in vain
         found, end = self._page(publisher_id, start, limit)
         self._check_access(user_id, publisher_id)
         return _followers(found), end and cursor.encode(Cursor.at(end))
@@ -84,6 +85,7 @@ class Followers:
         self._check(user_id, publisher_id)
         known = self._counts.get(publisher_id)
         if known is None:
+            self._check_access(user_id, publisher_id)
             level = self.publishers.shards(publisher_id).level
             known = follower_estimate.sample(
                 self.edges_table,

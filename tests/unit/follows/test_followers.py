@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -131,6 +131,19 @@ def test_followers_are_their_publishers_alone_unless_the_stage_shows_them_to_use
     with pytest.raises(FollowersClosed):
         closed.count("eve", "ada")  # though it is cached
     assert len(publisher.reads) == reads
+
+
+@pytest.mark.parametrize("given", [[False], [True, False]])
+@pytest.mark.parametrize("what", ["list", "count"])
+def test_access_is_checked_before_many_reads_and_after_them(what: str, given: list[bool]) -> None:
+    publisher, answers = Publisher([("bob", 0)]), list(given)
+    access: Any = SimpleNamespace(is_given=lambda *_: answers.pop(0))
+    here = replace(followers_of(publisher, names.USERS), access=access)
+    with pytest.raises(FollowersClosed):
+        here.count("eve", "ada") if what == "count" else here.list(
+            "eve", "ada", limit=5, after=None
+        )
+    assert (answers, bool(publisher.reads)) == ([], given[0])
 
 
 @pytest.mark.parametrize("is_frozen", [False, True])
