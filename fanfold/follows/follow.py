@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from fanfold import clock, cursor
 from fanfold.aws.retries import STEP
 from fanfold.cursor import Cursor
-from fanfold.errors import NoRequest
+from fanfold.errors import Contended, NoRequest
 from fanfold.follows.relation import FOLLOWED, REQUESTED, Asked, Follow, Privacy, granted
 from fanfold.follows.relations import Reconciled, Relations, Verdict, command_of, contended
 from fanfold.ids import is_id
@@ -89,7 +90,8 @@ class Following(Relations):
         """
         done = self.reconcile(user_id, publisher_id)
         if done.row.is_listed and not done.row.must_wait(self.privacies.read(publisher_id)):
-            self.open(user_id, publisher_id)
+            with suppress(Contended):  # it has sent another command; this one need not come again
+                self.open(user_id, publisher_id)
             done = self.reconcile(user_id, publisher_id)
         self._note_channel(done.row)
         if done.has_put and self.backfills:
