@@ -25,6 +25,7 @@ from fanfold_cli.terminal import ExpectedError, ask, counted, failing_with, inte
 PENDING = "nothing is lost: SWEEP resends what is pending, or `fanfold fanout abandon` ends it"
 BACKFILL = "a follower may miss posts from before the follow"
 SETTLE = "then run `fanfold doctor --publisher PUBLISHER`: edges may differ from the follow"
+OPEN = "requests keep waiting: run `fanfold doctor --publisher PUBLISHER --repair`"
 LOST = "a request that was accepted is lost for good"
 BROKEN = "refused by the contract, so nothing was accepted; tell the sender"
 UNKNOWN = "nothing here reads such a message; ask its sender what it was"
@@ -126,6 +127,8 @@ def _meaning(letter: DeadLetter) -> str:
         return BACKFILL
     if letter.type == contract.RELATION_SETTLE:
         return SETTLE
+    if letter.type == contract.RELATION_OPEN:
+        return OPEN
     if letter.type in contract.COMMANDS:
         return PENDING
     return LOST if letter.type in contract.EVENTS else UNKNOWN

@@ -164,9 +164,10 @@ def test_the_question_says_what_dropping_means(
         bury(system, "Publish", body, reason="No.", kind="contract")
     bury(system, "Publish", SETTLE)
     bury(system, "Publish", {**SETTLE, "type": "relation.backfill"})
+    bury(system, "Publish", {"version": 1, "type": "relation.open", "publisher_id": "ada"})
     ran = dlq(sqs, "drop", "--queue", "publish", "--all")
     assert (ran.exit_code, ran.stdout, ran.said) == (1, "", "Nothing was changed.")
-    assert len(shown(system, "PublishDlq")) == 8, "visible again at once"
+    assert len(shown(system, "PublishDlq")) == 9, "visible again at once"
     assert list(folder.iterdir()) == []
     system.clock.advance(VISIBILITY_SECONDS)
     said = dlq(sqs, "drop", "--queue", "publish", "--all", "--yes").said
@@ -175,6 +176,7 @@ def test_the_question_says_what_dropping_means(
     for type_ in ("fanout.plan", "post.published"):
         assert f"1 letter ({type_}): refused by the contract, so nothing was accepted" in said
     assert "1 letter (relation.settle): then run `fanfold doctor" in said
+    assert "1 letter (relation.open): requests keep waiting: run `fanfold doctor" in said
     assert "1 letter (relation.backfill): a follower may miss posts from before" in said
     assert "1 letter (of no known type): nothing here reads such a message" in said
     assert waiting(system)["Publish"] == 0
