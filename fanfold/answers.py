@@ -140,7 +140,10 @@ class Me(TypedDict):
     since: Annotated[Instant | None, Also(description="Null if the user never chose.")]
     enforced_from: Annotated[
         Instant | None,
-        Also(description="From then on, whoever follows must ask. Null if nobody must."),
+        Also(
+            description="From then on, whoever follows must ask. Null if the publisher is public, "
+            "or private by the stage's default."
+        ),
     ]
 
 

@@ -174,7 +174,7 @@ class Fanfold:
         headers = {} if key is None else {"idempotency-key": checks.checked_key(key)}
         if body is not None:
             headers["content-type"] = "application/json"
-        if route is contract.EDIT_POST:
+        if route in (contract.EDIT_POST, contract.CHOOSE_PRIVACY):
             headers[contract.REQUEST_AGE] = "0"  # each attempt then sets its own
         request = retries.Request(route.method, url, body, headers)
         return self._sender.answer(request, None if route.status == 204 else has)

@@ -162,9 +162,7 @@ def list_following(request: Request) -> Answer:
 
 def choose_privacy(request: Request) -> Answer:
     chosen = read_privacy_request(request.body())
-    privacy = audience.choose(
-        request.user_id, is_private=chosen.private, asked_at=request.received_at
-    )
+    privacy = audience.choose(request.user_id, is_private=chosen.private, asked_at=request.asked_at)
     return answer(200, _privacy(privacy))
 
 

@@ -39,7 +39,7 @@ On the queue, a message whose id, `body` or `published_at` is refused becomes a 
 | `body`, depth | {contract.MAX_BODY_LEVELS} levels | 400 `bad-input` |
 | a request | {contract.MAX_REQUEST_BYTES:,} bytes | 413 `too-large`; over 10 MB, API Gateway's own 413 |
 | `Idempotency-Key` | 1 to {contract.MAX_IDEMPOTENCY_KEY_CHARS} characters of printable ASCII | 400 `bad-input` |
-| `Request-Age` of an edit | 0 to {contract.MAX_REQUEST_AGE_MS:,} milliseconds | 400 `bad-input` |
+| `Request-Age` of an edit or a choice of privacy | 0 to {contract.MAX_REQUEST_AGE_MS:,} milliseconds | 400 `bad-input` |
 | `published_at` | no older than the retention ({Settings.retention_days} days) | 400 `bad-input`; a future time becomes that of acceptance |
 | a message of the queue | {MAX_MESSAGE_BYTES:,} bytes with its attributes | SQS refuses it |
 | `first_sent_at` of a message | at most {_days(MAX_FIRST_SENT_MS // 1000)} before `SentTimestamp` | `SentTimestamp` is used instead |

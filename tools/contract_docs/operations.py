@@ -77,8 +77,8 @@ REQUEST_AGE: Json = {
     "name": "Request-Age",
     "in": "header",
     "description": (
-        "In a repeated request: how many milliseconds ago the client first sent it. Edits that "
-        "were sent after that time take precedence."
+        "In a repeated request: how many milliseconds ago the client first sent it. An edit or "
+        "choice that was sent after that time takes precedence."
     ),
     "schema": {"type": "integer", "minimum": 0, "maximum": contract.MAX_REQUEST_AGE_MS},
     "example": 2500,
@@ -202,8 +202,10 @@ OPERATIONS: dict[contract.Route, Operation] = {
         summary="Go private, or public",
         description=(
             "A private publisher approves each new follower, and only its followers see its posts. "
-            "Going public approves the requests that wait. A repeated request is 200 too."
+            "Going public approves the requests that wait. Of two choices, the one that was sent "
+            "later stays."
         ),
+        headers=(REQUEST_AGE,),
         request=_intake.PrivacyRequest,
         request_example={"private": True},
         answer=answers.Me,

@@ -37,6 +37,8 @@ export interface Range {
 }
 
 const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
+// Of a request whose attempts then each say their own age.
+const AGED = { header: { "Request-Age": 0 } };
 const PAGE = ["entries", "next", "previous"] as const;
 
 /** The service as one user sees it. Each method throws a `Problem` if it fails for good. */
@@ -80,8 +82,7 @@ export class Fanfold {
   }
 
   edit(ref_id: string, body: Body, call: Call = {}): Promise<Schemas["Edited"]> {
-    // Each attempt then says its own age.
-    const params = { ...path({ ref_id }).params, header: { "Request-Age": 0 } };
+    const params = { ...path({ ref_id }).params, ...AGED };
     return data(this.api.PUT("/v1/posts/{ref_id}", { ...call, params, body: { body } }));
   }
 
@@ -138,7 +139,8 @@ export class Fanfold {
 
   /** Approve each new follower from now on, or let everybody follow. */
   setPrivate(isPrivate: boolean, call: Call = {}): Promise<Schemas["Me"]> {
-    return data(this.api.PUT("/v1/me", { ...call, body: { private: isPrivate } }), "private");
+    const init = { ...call, params: AGED, body: { private: isPrivate } };
+    return data(this.api.PUT("/v1/me", init), "private");
   }
 
   /** Who asks to follow the user, newest first. */

@@ -119,7 +119,7 @@ export interface paths {
         get: operations["showPrivacy"];
         /**
          * Go private, or public
-         * @description A private publisher approves each new follower, and only its followers see its posts. Going public approves the requests that wait. A repeated request is 200 too.
+         * @description A private publisher approves each new follower, and only its followers see its posts. Going public approves the requests that wait. Of two choices, the one that was sent later stays.
          */
         put: operations["choosePrivacy"];
         post?: never;
@@ -545,7 +545,7 @@ export interface components {
             private: boolean;
             /** @description Null if the user never chose. */
             since: string | null;
-            /** @description From then on, whoever follows must ask. Null if nobody must. */
+            /** @description From then on, whoever follows must ask. Null if the publisher is public, or private by the stage's default. */
             enforced_from: string | null;
         };
         /** @description The entry up to which the user has read. */
@@ -1151,7 +1151,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description In a repeated request: how many milliseconds ago the client first sent it. Edits that were sent after that time take precedence.
+                 * @description In a repeated request: how many milliseconds ago the client first sent it. An edit or choice that was sent after that time takes precedence.
                  * @example 2500
                  */
                 "Request-Age"?: number;
@@ -1501,7 +1501,13 @@ export interface operations {
     choosePrivacy: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description In a repeated request: how many milliseconds ago the client first sent it. An edit or choice that was sent after that time takes precedence.
+                 * @example 2500
+                 */
+                "Request-Age"?: number;
+            };
             path?: never;
             cookie?: never;
         };

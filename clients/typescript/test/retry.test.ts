@@ -56,7 +56,7 @@ test("two publishes have two keys, and a key of one's own is sent", async (t) =>
   assert.deepEqual(server.asked[2]?.body, { body: null, published_at: "2026-11-20T18:00:00Z" });
 });
 
-test("a repeated edit tells how long ago it was asked for", async (t) => {
+test("a repeated edit or choice tells how long ago it was asked for", async (t) => {
   let now = Date.now();
   t.mock.method(Date, "now", () => now);
   const edited = { json: { ref_id: "r", published_at: "", edited_at: "", body: {} } };
@@ -73,6 +73,10 @@ test("a repeated edit tells how long ago it was asked for", async (t) => {
     .unfollow("alice")
     .catch(() => {});
   assert.equal(server.asked[3]?.headers["request-age"], undefined);
+  await clientOf(server)
+    .setPrivate(false)
+    .catch(() => {});
+  assert.ok(server.asked[4]?.headers["request-age"]);
 });
 
 test("a publish without a key is sent once", async (t) => {

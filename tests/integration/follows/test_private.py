@@ -18,8 +18,9 @@ from tests.service import AT, AT_MS, Answer, Json, System, around_calls
 ENFORCED_SECONDS = 30
 
 
-def choose(system: System, *, private: bool) -> Json:
-    answer = system.http("api/choose_privacy", body={"private": private})
+def choose(system: System, *, private: bool, age: str = "0") -> Json:
+    headers = {contract.REQUEST_AGE: age}
+    answer = system.http("api/choose_privacy", body={"private": private}, headers=headers)
     assert answer.status == 200
     found: Json = answer.body
     return found
@@ -120,6 +121,17 @@ def test_going_public_approves_what_waits(system: System) -> None:
     system.pump()
     assert system.http("api/list_requests").body["requests"] == []
     assert {len(system.timeline(user).body["entries"]) for user in ("bob", "cid")} == {1}
+
+
+def test_a_repeated_choice_gives_way_to_one_first_sent_later(system: System) -> None:
+    choose(system, private=False)
+    system.clock.advance(50)
+    choose(system, private=True)
+    follow(system)
+    system.clock.advance(10)
+    assert choose(system, private=False, age="60000")["private"] is True
+    system.pump()
+    assert len(system.http("api/list_requests").body["requests"]) == 1
 
 
 def test_a_blocked_user_sees_a_private_publisher_who_never_answers(system: System) -> None:

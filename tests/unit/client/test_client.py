@@ -255,7 +255,7 @@ def test_a_token_function_that_fails_is_a_failure_with_the_key_of_the_publish(
     assert len(server.requests) == is_lost
 
 
-def test_a_repeated_edit_tells_how_long_ago_it_was_asked_for(
+def test_a_repeated_edit_or_choice_tells_how_long_ago_it_was_asked_for(
     server: Script, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api = connect()
@@ -265,6 +265,9 @@ def test_a_repeated_edit_tells_how_long_ago_it_was_asked_for(
     assert ages == ["0", "750", "2250"]
     api.retract("r1")
     assert not server.requests[-1].header("request-age")
+    server.answers(LOST).answers(200, {"private": False})
+    api.set_private(private=False)
+    assert [each.header("request-age") for each in server.requests[-2:]] == ["0", "750"]
     # A machine that sleeps between two attempts stops one of its clocks.
     asleep = iter([0, 0, 4_000_000])
     monkeypatch.setattr(clock, "now_ms", lambda: NOW_MS + next(asleep, 4_000_000))
