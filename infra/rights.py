@@ -81,12 +81,9 @@ ROWS: Final = (
     Rows(
         names.FOLLOWING,
         (f"*{REQUESTS}", f"*{BLOCKS}"),
-        {
-            API: ("PutItem", "DeleteItem"),
-            PLAN: ("PutItem", "DeleteItem"),
-            RELATE: ("Query", "DeleteItem"),
-        },
+        {API: ("PutItem", "DeleteItem"), PLAN: ("PutItem", "DeleteItem")},
     ),
+    Rows(names.FOLLOWING, (f"*{REQUESTS}",), {RELATE: ("Query", "DeleteItem")}),
 )
 # What DynamoDB and SQS require of users of an encrypted table or queue, spelt out: CDK grants some
 # of it by wildcards.
