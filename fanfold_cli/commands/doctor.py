@@ -164,7 +164,7 @@ def _put_back(deployment: Deployment, file: Path, *, as_json: bool) -> None:
             if count or noun == "follow":
                 print_result(f"{counted(count, noun)} {'is' if count == 1 else 'are'} back.")
     if ended:
-        say(f"Left {counted(ended, 'follow')} ended: the user has unfollowed.")
+        say(f"Left {counted(ended, 'follow')} ended, by the user or the publisher.")
     if followed:
         say(f"Left {counted(followed, 'follow')} in effect: the user has followed again.")
     if beyond:

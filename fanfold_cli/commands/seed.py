@@ -39,7 +39,7 @@ def seed(
         ),
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Also restore follows that users have ended.")
+        bool, typer.Option("--again", help="Also restore follows that either side has ended.")
     ] = False,
     yes: YesOption = False,
     stack: StackOption = None,
@@ -48,8 +48,8 @@ def seed(
 ) -> None:
     """Load a follow graph from a file; the command can be repeated.
 
-    Follows that users have ended stay ended, unless --again is given. Requests and blocks stay as
-    they are; other follows of private publishers count as approved. Unlike a follow through the
+    Follows that either side has ended stay ended, unless --again is given. Requests and blocks stay
+    as they are; other follows of private publishers count as approved. Unlike a follow through the
     API, it brings no older posts without --backfill.
     """
     if since is not None and not backfill:
@@ -86,8 +86,8 @@ def seed(
         )
     if ended:
         say(
-            f"Left {counted(ended, 'follow')} ended: the user has unfollowed. With --again, "
-            "the same command follows again."
+            f"Left {counted(ended, 'follow')} ended, by the user or the publisher. "
+            "With --again, the same command follows again."
         )
     if wanted:
         ordered_of = counted(len(pairs), "follow")

@@ -30,7 +30,7 @@ PAGE = 1_000
 
 # A put-back counts each follow again, although its loss has not lowered the user's count: the count
 # may reach the limit too early.
-BACK, ENDED, BEYOND = "put back", "ended by their users", "beyond the limit of their users"
+BACK, ENDED, BEYOND = "put back", "ended by either side", "beyond the limit of their users"
 UNFOLLOWED, FOLLOWED = "unfollowed again", "followed again by their users"
 
 Line = Mapping[str, Any]

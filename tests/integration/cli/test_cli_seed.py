@@ -186,7 +186,7 @@ def test_a_second_import_follows_again_for_nobody_who_has_unfollowed_unless_it_i
     system.pump()
     ran = seed(path, "--backfill")
     assert (ran.exit_code, ran.stdout) == (0, "Loaded 1 follow (0 new).\n")
-    assert "Left 1 follow ended: the user has unfollowed. With --again, " in ran.said
+    assert "Left 1 follow ended, by the user or the publisher. With --again, " in ran.said
     ran = seed(path, "--json")
     assert ran.json == {"follows": 2, "new": 0, "ended": 1, "kept": 0}
     assert system.edges() == ["user-0"]

@@ -740,7 +740,7 @@ def test_what_a_repair_takes_away_is_in_a_private_file_first_and_can_be_put_back
     for _ in range(2):  # twice does no harm
         ran = repair("--put-back", "taken")
         assert (ran.exit_code, ran.stdout) == (0, "1 follow is back.\n")
-        assert "Left 1 follow ended: the user has unfollowed." in ran.said
+        assert "Left 1 follow ended, by the user or the publisher." in ran.said
     assert [bool(tables.placements(user)) for user in users] == [True, False]
     assert tables.system.follows.get("amy", "ada").is_active
     tables.system.pump()
