@@ -254,9 +254,12 @@ async function start(url, token) {
       pressed.setAttribute("aria-label", `${words} ${user_id}`);
       pressed.addEventListener("click", () =>
         attempt(async () => {
-          await client[verb](user_id);
-          say(`${user_id} ${done}.`);
-          await showAudience();
+          try {
+            await client[verb](user_id);
+            say(`${user_id} ${done}.`);
+          } finally {
+            await showAudience(); // the request may have been taken back
+          }
         }),
       );
       return pressed;
@@ -274,8 +277,9 @@ async function start(url, token) {
   at("private").addEventListener("change", ({ target }) =>
     attempt(async () => {
       try {
-        await client.setPrivate(target.checked);
-        say(target.checked ? "Who follows you from now on must ask." : "Everybody may follow you.");
+        const { enforced_from: from } = await client.setPrivate(target.checked);
+        const time = from && new Date(from).toLocaleTimeString();
+        say(time ? `Who follows you from ${time} on must ask.` : "Everybody may follow you.");
       } finally {
         await showAudience();
       }
