@@ -18,6 +18,7 @@ from fanfold.follows import ring
 from fanfold.follows.follows_table import row_key
 from fanfold.stores import Stores
 from tests.commands import FakeLambda, Patched, Ran, run, throttled
+from tests.compat import engines
 from tests.integration.follows.test_private import choose, follow
 from tests.service import POST, System
 
@@ -266,7 +267,9 @@ def test_units_are_counted_and_held_at_the_rate(sound: System) -> None:
     assert sound.clock.now - begun >= meter.units / 10 - 1
 
 
-def test_a_missing_entry_takes_seven_read_units_more(sound: System) -> None:
+def test_a_missing_entry_takes_seven_read_units_more(sound: System, engine: str) -> None:
+    if engine != engines.MODEL:
+        pytest.skip("DynamoDB Local counts fewer read units than AWS for items that are not there")
     complete = audit("--post", POST, "--json").json["read_units"]
     take(sound, USERS[0])
     assert audit("--post", POST, "--json").json["read_units"] == complete + 7

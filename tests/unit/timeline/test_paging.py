@@ -273,6 +273,12 @@ def test_of_two_entries_with_one_hash_the_late_one_is_shown_and_pages_end(
         assert new <= set(found) <= {known, *new}
 
 
+def test_a_new_entry_with_the_hash_of_a_known_one_does_not_show_that_one_again() -> None:
+    known, new = sorted(of_one_hash())
+    cursor = late.above([known], known, is_end=True)
+    assert late.Match(cursor, [known, new]).fresh == [new]
+
+
 def test_a_key_that_is_gone_is_looked_for_once_and_then_forgotten() -> None:
     keys = Keys(key(10_000), key(20_000), key(30_000))
     here = keys.page().previous
