@@ -266,6 +266,7 @@ def test_a_repeated_edit_or_choice_tells_how_long_ago_it_was_asked_for(
     api.retract("r1")
     assert not server.requests[-1].header("request-age")
     server.answers(LOST).answers(200, {"private": False})
+    del server.replies[0]
     api.set_private(private=False)
     assert [each.header("request-age") for each in server.requests[-2:]] == ["0", "750"]
     # A machine that sleeps between two attempts stops one of its clocks.
