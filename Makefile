@@ -88,7 +88,7 @@ doors: $(READY)
 
 slow: $(READY)
 	@echo "Running the slow tests."
-	@$(PYTEST) -m "slow and not speed" --ignore tests/doors
+	@$(PYTEST) -m "slow and not speed" $(patsubst %,tests/%,bench compat e2e wheel wire)
 
 speed: $(READY)
 	@echo "Running the tests that measure speed."

@@ -21,6 +21,7 @@ from fanfold import contract, names
 from fanfold_cli import aws
 from fanfold_cli.app import app
 from fanfold_cli.aws import ATTEMPTS
+from fanfold_cli.preflight.wanted import Wanted
 from fanfold_cli.stack import Deployment
 from fanfold_cli.terminal import ExpectedError
 from tests.service import ACCOUNT, REGION, System, error, request_of, settings
@@ -28,6 +29,24 @@ from tests.service import ACCOUNT, REGION, System, error, request_of, settings
 NAMED: Any = {"stack": "Fanfold-test", "account": ACCOUNT}
 PLACE = f"Fanfold-test (account {ACCOUNT}, {REGION})"
 API = "https://api.example"
+# What a deploy of a stage with data asks of its account.
+ORDINARY = Wanted(
+    stack="Fanfold-prod",
+    bootstrap_parameter="/cdk-bootstrap/hnb659fds/version",
+    bootstrap_version=6,
+    keeps_data=True,
+    is_protected=True,
+    stack_is_protected=True,
+    bursting={"timelines": "T1", "followers": "T2"},
+    issuer=None,
+    emails={"S1": "ann@example.com", "S2": "bob@example.com"},
+    slack=None,
+    workers=86,
+    max_write_units=None,
+    warm_write_units=None,
+    entry_days={},
+    requests_per_second=2_000,
+)
 # To make a client takes longer than most commands do.
 client_of = cache(aws.client)
 

@@ -91,7 +91,7 @@ def seed(
 ) -> int:
     """Write every follow of the graph; return how many are new.
 
-    A follow that is in effect is not written. One that its user has ended is passed to `leave`,
+    A follow that is in effect is not written. One that has ended is passed to `leave`,
     unless it is to be followed `again`. Users who would exceed the limit of follows do not stop the
     import: when the others are loaded, an error names them.
     """

@@ -10,9 +10,9 @@ import pytest
 from fanfold import names
 from fanfold_cli.preflight.account import Account
 from fanfold_cli.preflight.checks import Result, Status, check_roll_back
+from tests.commands import ORDINARY
 from tests.integration.follows.test_private import choose, decide, follow
 from tests.service import REGION, System
-from tests.unit.cli.test_preflight_checks import ORDINARY
 
 
 @pytest.fixture

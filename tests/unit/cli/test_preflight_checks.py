@@ -21,25 +21,9 @@ from fanfold_cli.preflight.checks import (
     check_write_quota,
 )
 from fanfold_cli.preflight.wanted import Slack, Wanted
+from tests.commands import ORDINARY
 
 DEPLOY = "npx cdk deploy -c stage=prod"
-ORDINARY = Wanted(
-    stack="Fanfold-prod",
-    bootstrap_parameter="/cdk-bootstrap/hnb659fds/version",
-    bootstrap_version=6,
-    keeps_data=True,
-    is_protected=True,
-    stack_is_protected=True,
-    bursting={"timelines": "T1", "followers": "T2"},
-    issuer=None,
-    emails={"S1": "ann@example.com", "S2": "bob@example.com"},
-    slack=None,
-    workers=86,
-    max_write_units=None,
-    warm_write_units=None,
-    entry_days={},
-    requests_per_second=2_000,
-)
 FIRST = replace(ORDINARY, is_protected=False, stack_is_protected=False)
 DEV = replace(FIRST, keeps_data=False)
 SLACK = Slack("T1", "C1", "fanfold-prod-{region}")

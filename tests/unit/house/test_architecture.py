@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[3]
 # 40,000 are the next.
 BOUNDS = {
     "the product": (("fanfold", "functions", "infra", "fanfold_cli", "fanfold_client"), 35_258),
-    "the proof": (("proof", "tools"), 31_178),
-    "the tests": (("tests",), 54_073),
+    "the proof": (("proof", "tools"), 31_191),
+    "the tests": (("tests",), 54_083),
 }
 
 # A reader finds a module in the listing of its folder.

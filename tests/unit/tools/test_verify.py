@@ -308,6 +308,7 @@ def imported_from(*folders: str) -> set[str]:
     return {known[name].relative_to(ROOT).as_posix() for name in found}
 
 
+HERE, TESTS = Path(__file__), ROOT / "tests"
 IMPORTS = {
     "simulation": ["proof/simulation"],
     "mutations": ["proof/mutants", "proof/simulation"],
@@ -318,6 +319,12 @@ IMPORTS = {
     "speed": ["tests/bench", "tests/e2e"],
     "demo": ["fanfold_cli", "functions", "infra"],
 }
+
+
+def test_slow_tests_are_where_a_stage_looks_for_them() -> None:
+    slow = [path for path in TESTS.rglob("*.py") if "pytest.mark.slow" in path.read_text()]
+    folders = {f"tests/{path.relative_to(TESTS).parts[0]}" for path in slow if path != HERE}
+    assert folders == {*IMPORTS["slow"], *IMPORTS["doors"]}
 
 
 def test_a_stage_reads_whatever_its_modules_import() -> None:
