@@ -178,7 +178,7 @@ def test_a_private_publisher_is_read_by_whom_it_approves_until_it_blocks_them(ma
     def feed() -> list[str]:
         return [post["ref_id"] for post in user.api.feed(publisher.name).older()]
 
-    with pytest.raises(Refused, match="approved you as a follower"):
+    with pytest.raises(Refused, match="a private one has to approve you"):
         feed()
     followed_at = publisher.api.approve(user.name)["followed_at"]
     pair = {"publisher_id": publisher.name, "followed_at": followed_at}
@@ -191,7 +191,7 @@ def test_a_private_publisher_is_read_by_whom_it_approves_until_it_blocks_them(ma
     assert list(publisher.api.blocked()) == [{"user_id": user.name}]
     assert "state" in user.api.follow(publisher.name)
     assert list(publisher.api.requests()) == []
-    with pytest.raises(Refused, match="approved you as a follower"):
+    with pytest.raises(Refused, match="a private one has to approve you"):
         feed()
     publisher.api.unblock(user.name)
     assert list(publisher.api.blocked()) == []
