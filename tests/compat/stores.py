@@ -16,7 +16,7 @@ from fanfold.errors import FanfoldError, NoPost, RefIdTaken, TooManyFollows, Too
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.row import Fanout
 from fanfold.follows import ring
-from fanfold.follows.relation import FOLLOWED, UNFOLLOWED, Follow
+from fanfold.follows.relation import FOLLOWED, PUBLIC, UNFOLLOWED, Follow, Privacy
 from fanfold.follows.ring_reader import Read, RingRead
 from fanfold.follows.sharding import WINDOW_SECONDS, raised
 from fanfold.rates import Rate
@@ -397,12 +397,23 @@ def follows_of_a_user_are_counted_while_there_is_room(client: Any) -> None:
     written(follows, other, FOLLOWED, now_ms=NOW_MS, max_follows=9, counted=at_rest)
     readers.count("ana", at_rest)
     counted = Counted(readers.get("ana"), rate, NOW_MS)
-    written(follows, other, FOLLOWED, now_ms=NOW_MS, max_follows=1, counted=counted)
+    with suppress(TooManyFollows):
+        written(follows, other, FOLLOWED, now_ms=NOW_MS, max_follows=1, counted=counted)
     written(follows, other, FOLLOWED, now_ms=NOW_MS, max_follows=9, counted=counted)
     readers.count("ana", counted)
     for after_ms in (0, rate.interval_ns // 1_000_000, 9 * rate.interval_ns // 1_000_000):
         readers.count("ana", Counted(readers.get("ana"), rate, NOW_MS + after_ms))
     readers.get("ana")
+
+
+def a_publisher_goes_private_and_public_again(client: Any) -> None:
+    privacies = stores(client).privacies
+    private = Privacy(is_private=True, version=7, since=NOW_MS, asked_at=NOW_MS)
+    public = private._replace(is_private=False, version=8)
+    # Each second one has seen what is so no more.
+    for seen, new in ((PUBLIC, private), (PUBLIC, public), (private, public), (private, public)):
+        privacies.replace("pub", seen, new)
+        privacies.read("pub")
 
 
 def a_marker_only_moves_up(client: Any) -> None:
@@ -514,6 +525,7 @@ SCRIPTS: list[Callable[[Any], None]] = [
     follows_of_a_user_are_counted_while_there_is_room,
     unfollows_mark_their_publishers_up_to_a_limit,
     mutes_change_the_names_and_the_marks,
+    a_publisher_goes_private_and_public_again,
     a_marker_only_moves_up,
     timelines_take_entries_and_answer_pages,
 ]

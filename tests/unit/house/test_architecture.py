@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 BOUNDS = {
     "the product": (("fanfold", "functions", "infra", "fanfold_cli", "fanfold_client"), 35_258),
     "the proof": (("proof", "tools"), 31_191),
-    "the tests": (("tests",), 54_083),
+    "the tests": (("tests",), 54_095),
 }
 
 # A reader finds a module in the listing of its folder.
