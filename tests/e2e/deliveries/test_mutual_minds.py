@@ -374,7 +374,7 @@ def run(stack: Deployment, size: Size, seed: int, client: Path) -> list[str]:
     say(", ".join(f"{what}: {count:,}" for what, count in sorted(crowd.done.items())))
     judged = crowd.judged()
     assert judged.owed > 5 * judged.open
-    assert judged.hidden > size.users // 4
+    assert 10 * judged.hidden > judged.owed  # 3,021 of 7,588 once, and 15 of 85 with 30 users
     return wrong + crowd.wrong + judged.complaints
 
 
